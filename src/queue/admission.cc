@@ -121,6 +121,16 @@ base::Result<> MayQueue(const QueueAccount& account, std::string_view what, int 
                            what, account.name));
 }
 
+base::Result<> MayDepend(std::string_view user, std::size_t there, std::size_t more) {
+  if (more == 0 || there + more <= kMaxDependenciesOfUser) return {};
+  return Never(
+      fmt::format("depends: the waiting jobs of user {} have {} dependencies; with {} more that passes "
+                  "the bound of {}",
+                  user, there, more, kMaxDependenciesOfUser),
+      "put a job between that waits for all of them, as `-- true` does, and wait for that one; or submit "
+      "the rest when some of them have started");
+}
+
 base::Result<> MayGoTo(const Snapshot& snapshot, Index running, std::size_t gpu, WallTime now) {
   const RunningJobInput& job = snapshot.running[running];
   const Gpu& info = snapshot.gpus[gpu];

@@ -2,6 +2,7 @@
 // its owner may have one more job in the queue. Pure functions; thread-safe.
 #pragma once
 
+#include <cstddef>
 #include <string_view>
 
 #include "queue/snapshot.h"
@@ -19,6 +20,13 @@ base::Result<> CanEverRun(const Snapshot& snapshot, const Need& need, const GpuR
 // kUnsatisfiable: `more` jobs in addition to the `queued` ones would exceed the account's quota of queued
 // jobs.
 base::Result<> MayQueue(const QueueAccount& account, std::string_view what, int queued, int more);
+
+// The most jobs that the waiting jobs of a user wait for, all of them together. A list that several jobs
+// have, as the tasks of an array, counts once. Each view of a job lists them, and each change of a job looks
+// at them.
+inline constexpr std::size_t kMaxDependenciesOfUser = 1'000'000;
+// kUnsatisfiable: `more` dependencies in addition to the `there` ones would exceed that.
+base::Result<> MayDepend(std::string_view user, std::size_t there, std::size_t more);
 
 // kConflict, with the obstacle: the running or suspended job cannot go to this GPU now. A user names the GPU,
 // so the job's own request for GPUs does not matter. A job on several GPUs is always refused.

@@ -1,5 +1,5 @@
-// Tests whether a user can send a job to a GPU. (src/daemon/queue and tests/integration/queue_test.py test
-// refused submissions.)
+// Tests whether a user can send a job to a GPU, and the bound on dependencies. (src/daemon/queue and
+// tests/integration/queue_test.py test refused submissions.)
 #include "queue/admission.h"
 
 #include <gtest/gtest.h>
@@ -85,6 +85,18 @@ TEST(QueueAdmission, AJobOfSeveralGpusStaysWithThem) {
   Lab lab(3);
   const JobId job = lab.Runs(Lab::Gpus(2), {0, 1}, "ann", Suspended);
   EXPECT_EQ(Answer(lab, job, 2), "job 1 cannot go to GPU 2 now: it has 2 GPUs, not one");
+}
+
+TEST(QueueAdmission, TheDependenciesOfAUserHaveABound) {
+  EXPECT_TRUE(MayDepend("ann", kMaxDependenciesOfUser - 2, 2));
+  EXPECT_TRUE(MayDepend("ann", kMaxDependenciesOfUser + 5, 0)) << "it adds none";
+  const auto refused = MayDepend("ann", kMaxDependenciesOfUser - 2, 3);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, base::ErrorCode::kUnsatisfiable);
+  EXPECT_EQ(refused.error().message,
+            "depends: the waiting jobs of user ann have 999998 dependencies; with 3 more that passes the "
+            "bound of 1000000");
+  EXPECT_NE(refused.error().hint.find("put a job between"), std::string::npos) << refused.error().hint;
 }
 
 }  // namespace

@@ -50,7 +50,7 @@ Dispatcher::Dispatcher(boost::asio::io_context& loop, const base::Clock& clock, 
       references_(jobs),
       guard_(guard),
       callbacks_(std::move(callbacks)),
-      claims_(jobs, updater_),
+      claims_(jobs, updater_, dependents_),
       snapshots_(
           loop, clock, [this] { return CopySnapshot(); },
           [this](base::FairTaskExecutor::Task task) {

@@ -165,10 +165,12 @@ class Dispatcher {
   // What the job asked for; for a job of `gpuman run`, what it takes, as the queue sees it. Never null.
   std::shared_ptr<const spec::JobSpec> SpecFor(const jobs::Job& job) const;
   // Checks that the job could wait in this form: it waits neither in a circle nor for something that can
-  // never happen. If it comes into another project, counts it there until the claim is destroyed.
+  // never happen. If it comes into another project or waits for more jobs, counts that until the claim is
+  // destroyed. Looks for circles only where its dependencies change.
   base::Result<Claim> MayBecome(const jobs::Job& changed);
-  // The jobs that wait for `jobs`, which are to be cancelled: the first `most`.
-  std::vector<queue::CancelImpact> AffectedBy(std::vector<base::JobId> jobs, std::size_t most) const;
+  // A search for the jobs that wait for `jobs`, which are to be cancelled: the first `most`. This object must
+  // outlive it.
+  queue::AffectedSearch AffectedBy(const std::vector<base::JobId>& jobs, std::size_t most) const;
   // Whether the job was cancelled because it waited for one of `jobs`.
   bool WasCancelledWith(const jobs::Job& job, const std::set<base::JobId>& jobs);
   // Lets a suspended job of the queue go back to a GPU when its turn comes. False: the job is not suspended.
@@ -252,8 +254,8 @@ class Dispatcher {
   const guard::Guard& guard_;
   const DispatcherCallbacks callbacks_;
   queue::SnapshotUpdater updater_;
-  SubmissionClaims claims_;
   queue::Dependents dependents_;
+  SubmissionClaims claims_;
   QueueControlState state_;
   std::set<std::string> protected_names_;
   std::map<base::JobId, Active> active_;

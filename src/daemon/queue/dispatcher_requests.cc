@@ -25,17 +25,21 @@ Result<Dispatcher::Claim> Dispatcher::MayBecome(const jobs::Job& changed) {
       project.empty() ? queue::kNone : updater_.AccountOf(AccountKind::kProject, project);
   GPUMAN_TRY(queue::CanEverRun(updater_.snapshot(), updater_.NeedOf(*changed.spec), changed.spec->gpus,
                                account, its_project));
+  GPUMAN_ASSIGN(auto claim, claims_.TakeForChange(changed));
+  // Other changes make no circle, and a search may look at all dependencies that there are.
+  const auto* const stored = jobs_.Find(changed.id);
+  if (stored && stored->spec->depends == changed.spec->depends) return claim;
   const auto circle = queue::FindCircle(changed.id, changed.spec->depends,
                                         [this](JobId other) { return dependents_.DependenciesOf(other); });
-  if (circle.empty()) return claims_.TakeForProject(changed);
+  if (circle.empty()) return claim;
   std::string way;
   for (const JobId id : circle) way += fmt::format("{}{}", way.empty() ? "" : " -> ", id.value);
   return Fail(base::ErrorCode::kInvalidArgument, "depends: jobs would wait for each other: " + way);
 }
 
-std::vector<queue::CancelImpact> Dispatcher::AffectedBy(std::vector<JobId> jobs, std::size_t most) const {
-  return dependents_.AffectedBy(
-      std::move(jobs), [this](JobId id) { return ProgressOf(id); },
+queue::AffectedSearch Dispatcher::AffectedBy(const std::vector<JobId>& jobs, std::size_t most) const {
+  return queue::AffectedSearch(
+      dependents_, jobs, [this](JobId id) { return ProgressOf(id); },
       [this](JobId id) {
         const auto* const job = jobs_.Find(id);
         return job && job->spec->auto_cancel;

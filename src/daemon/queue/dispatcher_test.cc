@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/test_temp_dir.h"
+#include "queue/admission.h"
 
 namespace gpuman::daemon {
 namespace {
@@ -472,6 +473,78 @@ TEST_F(DispatcherTest, AProjectThatIsChangedCountsWhatComesIntoIt) {
   EXPECT_TRUE(become(3, "other"));
   second->reset();
   EXPECT_TRUE(become(3, "full"));
+}
+
+// Dependencies on so many jobs that nobody has submitted. They are met.
+queue::Dependencies OnMany(std::size_t count) {
+  queue::Dependencies depends;
+  depends.list.reserve(count);
+  for (std::size_t i = 0; i < count; ++i)
+    depends.list.push_back({queue::DependencyKind::kAfterAny, {static_cast<std::int64_t>(1'000 + i)}});
+  return depends;
+}
+
+TEST_F(DispatcherTest, DependenciesOfAUserHaveABoundWhereverTheyComeFrom) {
+  jobs::StoreContents contents;
+  for (const std::int64_t id : {1, 2, 3}) contents.jobs.push_back(Waiting(id));
+  contents.jobs[0].spec.Change(
+      [](spec::JobSpec& spec) { spec.depends = OnMany(queue::kMaxDependenciesOfUser - 5); });
+  contents.last_job_id = 3;
+  jobs_.Adopt(std::move(contents));
+  const auto become = [&](std::int64_t id, std::size_t dependencies) {
+    jobs::Job changed = *jobs_.Find({id});
+    changed.spec.Change([&](spec::JobSpec& spec) { spec.depends = OnMany(dependencies); });
+    return dispatcher_.MayBecome(changed);
+  };
+  std::optional<base::Result<std::vector<base::JobId>>> answer;
+  const auto submit = [&](uid_t user, std::size_t dependencies) {
+    auto job = Waiting(0);
+    job.state = spec::JobState::kHeld;
+    job.owner = jobs::JobOwner{user, ::getgid(), {}, "ann"};
+    job.spec.Change([&](spec::JobSpec& spec) { spec.depends = OnMany(dependencies); });
+    answer.reset();
+    dispatcher_.Submit({job}, [&](auto ids) { answer = std::move(ids); });
+    while (!answer) {
+      loop_.restart();
+      loop_.run_for(1ms);
+    }
+    return answer->has_value();
+  };
+  auto change = become(2, 3);
+  ASSERT_TRUE(change) << change.error().message;
+  EXPECT_FALSE(become(3, 3)) << "three are on their way";
+  ASSERT_FALSE(submit(kAnn, 4));
+  EXPECT_EQ(answer->error().code, base::ErrorCode::kUnsatisfiable);
+  EXPECT_NE(answer->error().message.find("999998 dependencies; with 4 more"), std::string::npos)
+      << answer->error().message;
+  EXPECT_NE(answer->error().hint.find("put a job between"), std::string::npos) << answer->error().hint;
+  EXPECT_TRUE(submit(kAnn + 1, 4)) << "each user has a bound";
+  EXPECT_TRUE(submit(kAnn, 0));
+  change->reset();
+  EXPECT_TRUE(submit(kAnn, 4));
+  EXPECT_TRUE(become(1, 2)) << "it gives up more than it takes";
+}
+
+// A search for a circle may look at all dependencies that there are: a stored circle shows that there is
+// none.
+TEST_F(DispatcherTest, OnlyAChangeOfDependenciesLooksForCircles) {
+  jobs::StoreContents contents;
+  for (const std::int64_t id : {1, 2}) {
+    contents.jobs.push_back(Waiting(id));
+    contents.jobs.back().spec.Change([&](spec::JobSpec& spec) {
+      spec.depends.list = {{queue::DependencyKind::kAfterAny, {3 - id}}};
+    });
+  }
+  jobs_.Adopt(std::move(contents));
+  jobs::Job changed = *jobs_.Find({1});
+  changed.spec.Change([](spec::JobSpec& spec) { spec.priority = 7; });
+  const auto may = dispatcher_.MayBecome(changed);
+  EXPECT_TRUE(may) << may.error().message;
+  changed.spec.Change(
+      [](spec::JobSpec& spec) { spec.depends.list.front().kind = queue::DependencyKind::kAfterOk; });
+  const auto refused = dispatcher_.MayBecome(changed);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().message, "depends: jobs would wait for each other: 1 -> 2 -> 1");
 }
 
 TEST_F(DispatcherTest, AJobWhoseMemoryIsChosenStartsWithWhatIsKnownThen) {

@@ -74,7 +74,8 @@ void Dispatcher::PutWaiting(const jobs::Job& job) {
   queue::WaitingJob row{job.id, job.owner->user, job.waiting_since};
   if (job.not_before) row.not_before = EndOfDelay(job);
   row.held = job.state == spec::JobState::kHeld;
-  row.dependency = dependents_.Set(job.id, job.spec->depends, [this](JobId id) { return ProgressOf(id); });
+  row.dependency =
+      dependents_.Set(job.id, job.owner->uid, job.spec->depends, [this](JobId id) { return ProgressOf(id); });
   row.array = ArrayOf(job);
   updater_.PutWaiting(row, *job.spec);
 }

@@ -175,17 +175,31 @@ void TellOneOf(QueueModule& queue, Cancelling& all, std::size_t place, base::Job
   if (--all.left == 0) SendCancelled(queue, all);
 }
 
-// Adds the jobs that wait for those that are to be cancelled. Afterwards nobody knows them: they may be
-// cancelled before the answer is sent.
-void FindDependents(QueueModule& queue, Cancelling& all) {
+constexpr std::size_t kStepsAtOnce = 1'000;  // of a search: they take less than a millisecond
+
+// Adds the jobs that wait for those that are to be cancelled, and then calls `then`. Afterwards nobody knows
+// them: they may be cancelled before the answer is sent.
+void FindDependents(QueueModule& queue, const std::shared_ptr<Cancelling>& all, base::Party who,
+                    std::function<void()> then) {
   const auto& jobs = queue.core().jobs();
   std::vector<base::JobId> open;
-  for (const auto& [place, id] : all.jobs)
+  for (const auto& [place, id] : all->jobs)
     if (const auto* const job = jobs.Find(id); job && !jobs::IsEnded(*job)) open.push_back(id);
-  for (const auto& [id, on, goes] :
-       queue.dispatcher().AffectedBy(std::move(open), api::kMaxCancelledDependents))
-    if (const auto* const job = jobs.Find(id))
-      all.answer.dependents.push_back({id.value, job->tag, queue.StateOf(*job), on.value, goes});
+  const auto search = std::make_shared<queue::AffectedSearch>(
+      queue.dispatcher().AffectedBy(open, api::kMaxCancelledDependents));
+  const auto finish = [&queue, &jobs, all, search, then = std::move(then)] {
+    for (const auto& [id, on, goes] : search->Take())
+      if (const auto* const job = jobs.Find(id))
+        all->answer.dependents.push_back({id.value, job->tag, queue.StateOf(*job), on.value, goes});
+    then();
+  };
+  if (!search->Continue(kStepsAtOnce)) return finish();
+  queue.core().slices().Add(who, [search, finish](const base::TimeSlice& turn) {
+    while (search->Continue(kStepsAtOnce))
+      if (turn.IsOver()) return true;
+    finish();
+    return false;
+  });
 }
 
 // Cancels each job by itself: a job that cannot be cancelled does not stop the others.
@@ -195,15 +209,16 @@ void CancelMany(QueueModule& queue, const Call<api::CancelRequest, api::CancelAn
   const auto cancel = [&queue, all, who] {
     if (all->jobs.empty()) return SendCancelled(queue, *all);
     all->left = all->jobs.size();
-    FindDependents(queue, *all);
-    queue.core().slices().ForEach(
-        who, all->jobs.size(),
-        [&queue, all](std::size_t i) {
-          const auto& [place, id] = all->jobs[i];
-          if (all->call.body().dry_run) return TellOneOf(queue, *all, place, id);
-          CancelOneOf(queue, all, place, id);
-        },
-        [] {});
+    FindDependents(queue, all, who, [&queue, all, who] {
+      queue.core().slices().ForEach(
+          who, all->jobs.size(),
+          [&queue, all](std::size_t i) {
+            const auto& [place, id] = all->jobs[i];
+            if (all->call.body().dry_run) return TellOneOf(queue, *all, place, id);
+            CancelOneOf(queue, all, place, id);
+          },
+          [] {});
+    });
   };
   queue.core().slices().ForEach(
       who, call.body().jobs.size(),
