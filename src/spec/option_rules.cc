@@ -59,11 +59,9 @@ void CheckRetries(const Retries& retries, const Report& report) {
 }
 
 void CheckNotify(const NotificationOptions& notify, const Report& report) {
-  for (const auto& url : notify.webhooks) {
-    CheckSize("notify.webhooks", url.size(), kLongestWebhook, report);
+  for (const auto& url : notify.webhooks)
     if (const auto parsed = base::ParseHttpUrl(url); !parsed)
       report("notify.webhooks", parsed.error().message);
-  }
   for (const auto& mail : notify.mails)
     if (!base::IsMailAddress(mail))
       report("notify.mails", fmt::format("'{}' is not an address such as ada@example.org", mail));

@@ -22,7 +22,6 @@ inline constexpr int kHighestSignal = 64;
 inline constexpr std::size_t kMaxReceivers = 10;      // of webhooks, and of mails
 inline constexpr std::size_t kMaxEventsNamed = 100;   // of notify.on
 inline constexpr std::size_t kLongestPath = 4095;     // bytes, of a file and the like (PATH_MAX)
-inline constexpr std::size_t kLongestWebhook = 2048;  // bytes, of a webhook's URL
 inline constexpr int kMaxConcurrent = 100'000;        // of the jobs of a group
 inline constexpr double kLowestWeight = 0.001, kHighestWeight = 1000;
 inline constexpr int kLowestExitCode = 1, kHighestExitCode = 255;  // of a failure

@@ -102,8 +102,6 @@ TEST(OptionRules, NoOptionIsLongerThanWhatItNamesCanBe) {
       {[&](JobOptions& o) { o.stdout_file = path; }, "stdout: it has 4096 bytes; 4095 are the most"},
       {[&](JobOptions& o) { o.stderr_file = path; }, "stderr: it has 4096 bytes; 4095 are the most"},
       {[&](JobOptions& o) { o.conda_env = path; }, "conda_env: it has 4096 bytes; 4095 are the most"},
-      {[](JobOptions& o) { o.notify.webhooks = {"http://a/" + std::string(2048, 'b')}; },
-       "notify.webhooks: it has 2057 bytes; 2048 are the most"},
       {[](JobOptions& o) { o.notify.on.assign(101, NotifyOn::kFailed); },
        "notify.on: there are 101; 100 are the most"},
       {[](JobOptions& o) { o.retries.on_exit_codes.assign(256, 1); },
