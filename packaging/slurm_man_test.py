@@ -10,7 +10,7 @@ TREE = pathlib.Path(__file__).resolve().parent.parent
 PAGE = (TREE / "packaging/slurm/spank_gpuman.8").read_text().replace("\\-", "-")
 GUIDE = (TREE / "docs/slurm.md").read_text()
 SETTINGS = (TREE / "plugins/slurm/slurm_step.h").read_text()
-READER = (TREE / "plugins/slurm/step.cc").read_text()
+READER = (TREE / "plugins/slurm/slurm_step.cc").read_text()
 PLUGIN = (TREE / "plugins/slurm/plugin.cc").read_text()
 
 
