@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <condition_variable>
+#include <filesystem>
 #include <future>
+#include <iterator>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -12,6 +15,19 @@ namespace gpuman::driver {
 namespace {
 
 constexpr base::Millis kDeadline{60'000};  // only ends a test that has failed
+
+// Threads that call the driver are on their own: the last may end after its test. The look for leaks at the
+// end of the program would find what such a thread is about to free.
+class AwaitThreads : public testing::Environment {
+ public:
+  void TearDown() override {
+    const std::filesystem::path threads("/proc/self/task");
+    while (std::distance(std::filesystem::directory_iterator(threads), {}) > 1)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+};
+[[maybe_unused]] const testing::Environment* const kAwaitThreads =
+    testing::AddGlobalTestEnvironment(new AwaitThreads);
 
 // The queue of a loop.
 class Loop {
