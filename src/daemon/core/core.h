@@ -163,8 +163,8 @@ class Core {
   base::TimeLimitedProcessTable table_of_threads_{"/proc", std::chrono::milliseconds(500),
                                                   base::TimeLimitedProcessTable::For::kThreads};
   UserNames names_{clock_};
-  base::Fd claim_;  // on the state directory
-  boost::asio::thread_pool workers_{3};  // two for keepers, one that deletes the files of jobs
+  base::Fd claim_;                          // on the state directory
+  boost::asio::thread_pool workers_{3};     // two for keepers, one that deletes the files of jobs
   boost::asio::thread_pool aside_{kAside};  // for requests, so that their work does not delay jobs
   base::FairTaskExecutor aside_tasks_;
   base::SlicedWork slices_;
