@@ -143,8 +143,10 @@ def follow():
 kept = [follow() for _ in range(count)]
 print(*(status for _, status in kept), flush=True)
 kept[0][0].close()
-while follow()[1] != "200":
+last = follow()  # and kept: a connection that nobody has is closed
+while last[1] != "200":
     time.sleep(0.01)
+    last = follow()
 print("200", flush=True)
 sys.stdin.read()
 """
