@@ -16,7 +16,8 @@ using base::ErrorCode;
 // The settings that the job's journal has, in order.
 std::vector<std::string> SettingsIn(const std::filesystem::path& job_dir) {
   keeper::JobHistory history;
-  for (const auto& record : keeper::ReadJournal(job_dir)->records) keeper::Apply(history, record);
+  const keeper::ParsedJournal journal = keeper::ReadJournal(job_dir).value();
+  for (const auto& record : journal.records) keeper::Apply(history, record);
   return history.settings;
 }
 
