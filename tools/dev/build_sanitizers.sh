@@ -6,8 +6,11 @@
 . tools/dev/sanitizers.sh
 
 renice -n 19 $$ >/dev/null
-# Where the kernel shares processors by session, a process is only nice within its own.
-{ echo 19 >/proc/self/autogroup; } 2>/dev/null || true
+# Where the kernel shares processors by session, a process is only nice within its own. A session of somebody else,
+# such as the shell that this was typed into, stays as it is.
+if [ "$(ps -o sid= $$ | tr -d ' ')" = $$ ]; then
+  { echo 19 >/proc/self/autogroup; } 2>/dev/null || true
+fi
 
 # targets_of PRESET REGEX: the test programs that ctest would run, as far as they are built here.
 targets_of() {
