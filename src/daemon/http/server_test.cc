@@ -452,6 +452,35 @@ TEST_F(ServerTest, UnreadDataOfAUserAreBoundedOverAllConnections) {
   });
 }
 
+TEST_F(ServerTest, UnreadWholeAnswersOfAUserAreBoundedOverAllConnections) {
+  std::atomic<std::size_t> size = 6u << 20;
+  Start({.unsent_of_user = 16u << 20}, [&](const ExchangePtr& exchange) {
+    exchange->Send({200, std::string(size, 'x'), "text/plain"});
+  });
+  const auto ask = [&] {
+    auto fd = Connect();
+    Send(fd, "GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    return fd;
+  };
+  std::vector<base::Fd> silent;
+  for (int i = 0; i < 2; ++i) {
+    silent.push_back(ask());
+    EXPECT_NE(Receive(silent.back(), "xxx").find("200 OK"), std::string::npos);
+  }
+  const std::string refused = Receive(ask(), "then ask again");
+  EXPECT_NE(refused.find("HTTP/1.1 503"), std::string::npos) << refused;
+  size = 1000;
+  EXPECT_NE(Receive(ask(), "xxx").find("200 OK"), std::string::npos) << "a small one has room";
+  silent.clear();
+  size = 20u << 20;
+  const auto begins = [&](const base::Fd& fd) { return Receive(fd, "\r\n").substr(0, 12); };
+  auto large = ask();
+  while (begins(large) != "HTTP/1.1 200") {  // the server has not seen yet that the silent ones have gone
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    large = ask();
+  }
+}
+
 TEST_F(ServerTest, ABodyThatDoesNotComeIsNotWaitedForAsLongAsARequest) {
   Start({.request = std::chrono::milliseconds(50), .idle = std::chrono::hours(1)}, Echo);
   base::Fd fd;

@@ -19,7 +19,8 @@ namespace beast = boost::beast;
 
 namespace {
 constexpr std::size_t kDiscard = 64u << 10;
-constexpr std::size_t kSmallBody = 64u << 10;  // all connections may send a body of this size at a time
+constexpr std::size_t kSmallBody = 64u << 10;    // all connections may send a body of this size at a time
+constexpr std::size_t kSmallAnswer = 64u << 10;  // all connections may have an unread answer of this size
 
 template <typename Fields, typename Name>
 std::string OnlyHeader(const Fields& fields, Name name) {
@@ -107,7 +108,7 @@ void Session::Close() {
   waiting_.reset();
   claim_.reset();
   deadline_.cancel();
-  CountUnsent(-static_cast<std::ptrdiff_t>(std::exchange(unsent_bytes_, 0)));
+  RemoveUnsent(unsent_bytes_);
   const auto dropped = std::exchange(sent_, nullptr);
   base::UntrustedSocket(stream_.Release(), common_.closer).HangUp();
   if (auto gone = std::exchange(gone_, nullptr)) gone();
@@ -284,6 +285,16 @@ void Session::WatchForHangUp() {
 
 void Session::SendWhole(Response response, const std::vector<std::string>& notes, bool keep_alive) {
   namespace http = beast::http;
+  // An answer to nobody else's cost is sent whatever its size.
+  const auto others = common_.unsent.find(party_);
+  if (others != common_.unsent.end() && response.body.size() > kSmallAnswer &&
+      others->second + response.body.size() > limits_.unsent_of_user)
+    response =
+        ErrorResponse({base::ErrorCode::kUnavailable,
+                       fmt::format("this answer has {} bytes, and {} bytes of other answers to you are not "
+                                   "read yet; what the request changed stays changed",
+                                   response.body.size(), others->second),
+                       "read the other answers, then ask again"});
   auto message =
       std::make_shared<http::response<http::string_body>>(http::int_to_status(response.status), 11);
   message->set(http::field::server, "gpumand");
@@ -295,9 +306,12 @@ void Session::SendWhole(Response response, const std::vector<std::string>& notes
   message->body() = std::move(response.body);
   message->prepare_payload();
   CloseUnlessWithin(limits_.send);
+  AddUnsent(message->body().size());
   http::async_write(stream_.socket(), *message,
                     [self = shared_from_this(), message, keep_alive](beast::error_code error, std::size_t) {
-                      error ? self->Close() : self->Finish(keep_alive);
+                      if (error || self->closed_) return self->Close();
+                      self->RemoveUnsent(message->body().size());
+                      self->Finish(keep_alive);
                     });
 }
 
@@ -317,18 +331,24 @@ void Session::BeginStream(std::string_view content_type, std::string_view header
 
 void Session::Queue(std::string data) {
   if (closed_) return;
-  unsent_bytes_ += data.size();
-  CountUnsent(static_cast<std::ptrdiff_t>(data.size()));
+  AddUnsent(data.size());
   unsent_.push_back(std::move(data));
   if (unsent_bytes_ > limits_.unsent_bytes || common_.unsent[party_] > limits_.unsent_of_user) return Close();
   Flush();
 }
 
-void Session::CountUnsent(std::ptrdiff_t by) {
-  if (by == 0) return;
-  auto& all = common_.unsent[party_];
-  all += static_cast<std::size_t>(by);  // wraps back
-  if (all == 0) common_.unsent.erase(party_);
+void Session::AddUnsent(std::size_t bytes) {
+  if (bytes == 0) return;
+  unsent_bytes_ += bytes;
+  common_.unsent[party_] += bytes;
+}
+
+void Session::RemoveUnsent(std::size_t bytes) {
+  if (bytes == 0) return;
+  unsent_bytes_ -= bytes;
+  const auto all = common_.unsent.find(party_);
+  all->second -= bytes;
+  if (all->second == 0) common_.unsent.erase(all);
 }
 
 void Session::WhenSent(std::function<void()> sent) {
@@ -352,9 +372,7 @@ void Session::Flush() {
                              if (error) return self->Close();
                              self->CloseNever();
                              if (self->closed_) return;
-                             const std::size_t size = self->unsent_.front().size();
-                             self->unsent_bytes_ -= size;
-                             self->CountUnsent(-static_cast<std::ptrdiff_t>(size));
+                             self->RemoveUnsent(self->unsent_.front().size());
                              self->unsent_.pop_front();
                              if (!self->unsent_.empty()) return self->Flush();
                              if (self->streaming_ && self->ending_) return self->Finish(self->keep_alive_);

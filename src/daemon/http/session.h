@@ -33,7 +33,7 @@ struct SessionShared {
   // Shared with claims, which may outlive the server.
   std::shared_ptr<BodyBounds> bodies = std::make_shared<BodyBounds>(
       BodyBounds{LargeBodies(limits.large_bodies), BodyBudget(limits.bodies_of_user, limits.bodies_of_all)});
-  std::map<Party, std::size_t> unsent{};                                    // bytes of streams; no entry is 0
+  std::map<Party, std::size_t> unsent{};                                    // bytes of answers; no entry is 0
   std::shared_ptr<base::Closer> closer = std::make_shared<base::Closer>();  // as UntrustedSocket has it
 };
 
@@ -74,7 +74,8 @@ class Session : public std::enable_shared_from_this<Session> {
   void EndStream();
   void WhenSent(std::function<void()> sent);
   void Flush();
-  void CountUnsent(std::ptrdiff_t by);
+  void AddUnsent(std::size_t bytes);
+  void RemoveUnsent(std::size_t bytes);
   void Finish(bool keep_alive);
   void Linger();
   void Abandon();
@@ -103,7 +104,7 @@ class Session : public std::enable_shared_from_this<Session> {
   std::function<void()> gone_;
 
   std::deque<std::string> unsent_;  // of the stream being answered
-  std::size_t unsent_bytes_ = 0;
+  std::size_t unsent_bytes_ = 0;    // of that stream, or of an answer that is sent whole
   std::function<void()> sent_;
   bool streaming_ = false;
   bool ending_ = false;
