@@ -283,6 +283,30 @@ class Listings(HostileTest):
         self.assertFalse(whole["cut"])
         self.assertEqual(len(whole["queue"]["depends"]["list"]), HELD)
 
+    def test_jobs_wait_for_each_other_by_the_million(self):
+        tasks = 5000
+        array = self.hold(command=["true"], array={"indices": [{"first": 1, "last": tasks}]})
+        chain = [self.hold(command=["true"])]
+
+        def waits_for_all_before():  # no two lists are equal
+            return {"jobs": [{"command": ["true"], "gpus": {"count": 1}, "hold": True,
+                              "depends": {"list": [{"job": str(array)}, {"job": str(chain[-1])}]}}], "directory": "/"}
+        with self.beside("jobs that wait for 5,000 others each are submitted, up to a million"):
+            while (answered := self.as_user(ATTACKER, "POST", "/v1/submissions", waits_for_all_before())).status == 201:
+                chain.append(answered.json()["jobs"][0]["id"])
+        self.assertEqual((answered.status, answered.code()), (422, "unsatisfiable"), answered.body[:300])
+        self.assertEqual(len(chain), 1 + 1_000_000 // (tasks + 1))
+        with self.beside("their priorities are changed, and what a cancellation would end is looked up"):
+            for job in (chain[0], chain[1], chain[-1]):
+                done = self.as_user(ATTACKER, "PATCH", f"/v1/jobs/{job}", {"priority": -1})
+                self.assertEqual(done.status, 200, done.body[:300])
+            tried = self.as_user(ATTACKER, "POST", "/v1/cancellations", {"jobs": [str(array)], "dry_run": True})
+            self.assertEqual(tried.status, 200, tried.body[:300])
+        with self.beside("all of them are cancelled"):
+            done = self.as_user(ATTACKER, "POST", "/v1/cancellations", {"jobs": [str(array), str(chain[0])]})
+            self.assertEqual(done.status, 200, done.body[:300])
+        until("they are gone", lambda: not self.request("GET", "/v1/queue?limit=1").json()["jobs"])
+
     def test_events_are_followed_on_a_hundred_connections(self):
         with self.beside("100 connections that follow the events"):
             attack = self.python_as(ATTACKER, FOLLOW, self.m.env["GPUMAN_SOCKET"], 100)
