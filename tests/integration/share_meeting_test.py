@@ -370,8 +370,12 @@ class ComesBack(SuspendedCase):
 
 class Pressure(DaemonTest, Meets):
     """A GPU that runs full: the guard ends a job that cannot leave it, as without suspension; the job blocks no
-    other."""
+    other.
+
+    Programs can have 1311 MiB of it, and a context takes 104 MiB. HIGH fits beside the reserve, a mover and the contexts
+    that stay of the other job, and does not fit beside the reserve and the other job."""
     gpus, memory = 2, "1536MiB"
+    SIZE, HIGH = 256 * MIB, "540MiB"
     config = ('[sampling]\nrest = "20ms"\n[guard]\nreserve = "384MiB"\non_pressure = "suspend"\n'
               '[suspend]\npatience = "500ms"\n')
 
@@ -379,9 +383,9 @@ class Pressure(DaemonTest, Meets):
         for share in (False, True):
             with self.subTest(share=share):
                 tag = f"low{share}"
-                job = self.meeting(tag, "--size", 96 * MIB, self.NEVER_RESTS, share=share, priority=10)
+                job = self.meeting(tag, "--size", self.SIZE, self.NEVER_RESTS, share=share, priority=10)
                 self.goes_on(tag)
-                high = self.start(f"high{share}", "exec " + self.load("900MiB", "--hold", "1h"), gpus=["0"], priority=200)
+                high = self.start(f"high{share}", "exec " + self.load(self.HIGH, "--hold", "1h"), gpus=["0"], priority=200)
                 ended = self.wait(job)
                 self.assertEqual((ended["state"], ended["reason"]), ("killed", "device_pressure"), ended)
                 self.assertRegex(ended["reason_detail"], "did not come to rest")
@@ -394,9 +398,9 @@ class PressureInTime(DaemonTest, Meets):
     gpus, memory, config = Pressure.gpus, Pressure.memory, Pressure.config.replace('"500ms"', '"1m"')
 
     def test_sharing_job_is_suspended_and_comes_back_when_there_is_room(self):
-        job = self.meeting("leaves", "--size", 96 * MIB, share=True, priority=10)
+        job = self.meeting("leaves", "--size", Pressure.SIZE, share=True, priority=10)
         self.goes_on("leaves")
-        high = self.start("room", "exec " + self.load("900MiB", "--hold", "1h"), gpus=["0"], priority=200)
+        high = self.start("room", "exec " + self.load(Pressure.HIGH, "--hold", "1h"), gpus=["0"], priority=200)
         view = self.becomes("leaves", "suspended")
         self.assertEqual(view["reason"], "device_pressure", view)
         self.assertEqual(self.job(high)["state"], "running")
