@@ -481,6 +481,40 @@ TEST_F(ServerTest, UnreadWholeAnswersOfAUserAreBoundedOverAllConnections) {
   }
 }
 
+TEST_F(ServerTest, AnAnswerToAClientThatHasGoneCountsForNobody) {
+  constexpr std::size_t kAnswer = 1u << 20;
+  std::vector<ExchangePtr> kept;  // the loop's
+  std::atomic<std::size_t> asked = 0, gone = 0;
+  Start({.unsent_of_user = 2 * kAnswer}, [&](const ExchangePtr& exchange) {
+    if (exchange->request().path == "/kept") {
+      exchange->OnGone([&] { ++gone; });
+      kept.push_back(exchange);
+      ++asked;
+      return;
+    }
+    exchange->BeginStream("text/plain");
+    exchange->Write(std::string(kAnswer, 'x'));
+    exchange->EndStream();
+  });
+  std::vector<base::Fd> clients(3);
+  for (auto& client : clients) {
+    client = Connect();
+    Send(client, "GET /kept HTTP/1.1\r\nHost: x\r\n\r\n");
+  }
+  const std::size_t count = clients.size();
+  while (asked < count) std::this_thread::yield();
+  clients.clear();
+  while (gone < count) std::this_thread::yield();
+  WhileTheLoopRests([&] {
+    for (const auto& exchange : kept) exchange->Send({200, std::string(kAnswer, 'x'), "text/plain"});
+    kept.clear();
+    return true;
+  });
+  const auto fd = Connect();
+  Send(fd, "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+  EXPECT_GT(Receive(fd).size(), kAnswer);
+}
+
 TEST_F(ServerTest, ABodyThatDoesNotComeIsNotWaitedForAsLongAsARequest) {
   Start({.request = std::chrono::milliseconds(50), .idle = std::chrono::hours(1)}, Echo);
   base::Fd fd;

@@ -82,7 +82,7 @@ class Session::Answer final : public Exchange {
 
  private:
   void LetGoOfBody() {
-    request_.body = {};
+    request_.body = std::string();  // frees the memory; `= {}` would keep it
     claim_.reset();
   }
 
@@ -285,6 +285,7 @@ void Session::WatchForHangUp() {
 
 void Session::SendWhole(Response response, const std::vector<std::string>& notes, bool keep_alive) {
   namespace http = beast::http;
+  if (closed_) return;
   // An answer to nobody else's cost is sent whatever its size.
   const auto others = common_.unsent.find(party_);
   if (others != common_.unsent.end() && response.body.size() > kSmallAnswer &&
