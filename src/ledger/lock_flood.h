@@ -15,17 +15,23 @@ struct LockCost {
 
 class LockFloodDetector {
  public:
-  // Returns whether the job floods the file: at many looks in a row, since a single one may take long for
-  // other reasons. With a full ledger a question takes some 15 us.
+  // Returns whether the job floods the file: a question takes far longer than the locks of the job's
+  // processes explain, and all questions together take long, at many looks in a row. A single look may take
+  // long for other reasons. The looks should be kInterval apart.
   bool Observe(const LockCost& cost) {
-    const bool high = cost.question >= kQuestion && cost.question * cost.processes >= kAllQuestions;
+    const auto explained = kQuestion + kLock * cost.processes;
+    const bool high = cost.question >= explained && cost.question * cost.processes >= kAllQuestions;
     high_ = high ? high_ + 1 : 0;
     return high_ >= kInARow;
   }
 
-  static constexpr std::chrono::nanoseconds kQuestion = std::chrono::microseconds(200),
+  // With a full ledger, of 1,000 processes, a question takes some 15 us: 15 ns for each lock. These are more
+  // than slow machines need.
+  static constexpr std::chrono::nanoseconds kQuestion = std::chrono::microseconds(20),
+                                            kLock = std::chrono::nanoseconds(60),
                                             kAllQuestions = std::chrono::milliseconds(5);
   static constexpr unsigned kInARow = 10;
+  static constexpr std::chrono::milliseconds kInterval{100};
 
  private:
   unsigned high_ = 0;

@@ -33,6 +33,16 @@ TEST(LockFloodDetector, FullLedgerOfAnHonestJobIsNoFlood) {
   EXPECT_FALSE(IsFlood(detector, {microseconds(15), 1000}, 100));
 }
 
+TEST(LockFloodDetector, LocksThatProcessesDoNotExplainAreAFloodThoughAQuestionIsShort) {
+  LockFloodDetector detector;
+  EXPECT_TRUE(IsFlood(detector, {microseconds(150), 1000}, LockFloodDetector::kInARow));  // some 10,000 locks
+}
+
+TEST(LockFloodDetector, FullLedgerOnASlowMachineIsNoFlood) {
+  LockFloodDetector detector;
+  EXPECT_FALSE(IsFlood(detector, {microseconds(60), 1000}, 100));
+}
+
 TEST(LockFloodDetector, JobOfFewProcessesCostsLittleUntilAQuestionTakesMilliseconds) {
   LockFloodDetector detector;
   EXPECT_FALSE(IsFlood(detector, {microseconds(300), 4}, 100));

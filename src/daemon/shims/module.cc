@@ -281,6 +281,13 @@ void ShimsModule::OnSample(const gpu::GpuSample& sample) {
   for (const auto& [id, counted] : findings.counted) core_.guard().SetCounted(id, sample.uuid, counted);
   TellRefusals();
   for (const auto id : findings.overwritten) TellOverwritten(id);
+  EndLockFloods();
+}
+
+void ShimsModule::EndLockFloods() {
+  const auto now = core_.clock().Mono();
+  if (now - looked_for_floods_ < ledger::LockFloodDetector::kInterval) return;  // GPUs are sampled one by one
+  looked_for_floods_ = now;
   for (const auto id : channel_->LockFloods()) EndForLocks(id);
 }
 
@@ -293,9 +300,9 @@ void ShimsModule::EndForLocks(base::JobId id) {
         "ledger_locks",
         "its programs have taken so many locks on the memory in which they count that "
         "gpumand would be slow for all users: it is ended"};
-    core_.AddJobEvent(*job, {reason.word, reason.detail, {}});
     core_.jobs().Announce(id, reason);
-    (void)core_.jobs().Signal(id, SIGKILL);
+    if (!core_.jobs().Signal(id, SIGKILL)) return channel_->LookForLockFloodAnew(id);
+    core_.AddJobEvent(*job, {reason.word, reason.detail, {}});
   });
 }
 

@@ -72,6 +72,7 @@ class ShimsModule final : public Module {
   void TellRefusals();
   void TellRefusal(const jobs::Job& job, const jobs::RefusedAllocation& refusal);
   void TellOverwritten(base::JobId id);
+  void EndLockFloods();
   void EndForLocks(base::JobId id);
 
   Core& core_;
@@ -80,6 +81,7 @@ class ShimsModule final : public Module {
   std::unique_ptr<JobQuiescer> rest_;
   std::function<bool(base::ProcessId)> is_coming_;
   RefusalEventLimiter refusals_;
+  base::MonoTime looked_for_floods_{};
 };
 
 }  // namespace gpuman::daemon

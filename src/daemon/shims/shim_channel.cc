@@ -233,6 +233,7 @@ void ShimChannel::SetRun(base::JobId job, base::MonoTime began) {
   const auto known = jobs_.find(job);
   if (known == jobs_.end()) return;
   known->second.run_began = began;
+  LookForLockFloodAnew(job);
   ledgers_.ForgetFirstRefusals(job, NanosecondsOf(began));
 }
 
@@ -307,6 +308,13 @@ std::vector<base::JobId> ShimChannel::LockFloods() {
         !std::exchange(job.flood_reported, true))
       floods.push_back(id);
   return floods;
+}
+
+void ShimChannel::LookForLockFloodAnew(base::JobId job) {
+  const auto known = jobs_.find(job);
+  if (known == jobs_.end()) return;
+  known->second.lock_flood = {};
+  known->second.flood_reported = false;
 }
 
 void ShimChannel::SetSampled(const gpu::GpuSample& sample) {

@@ -80,9 +80,11 @@ class ShimChannel {
   };
   // Call with new figures of one GPU. The findings are empty where the figures have not changed for a while.
   Findings OnSample(const guard::GpuStatus& status);
-  // The jobs that flood their ledger's file with locks (ledger/lock_flood.h), each once. Call with each
-  // sample.
+  // The jobs that flood their ledger's file with locks (ledger/lock_flood.h), each once in a run. Call every
+  // LockFloodDetector::kInterval.
   std::vector<base::JobId> LockFloods();
+  // The job was not ended: LockFloods has it again when its flood lasts.
+  void LookForLockFloodAnew(base::JobId job);
   // Call after OnSample: the uncounted memory in the ledgers has these figures now.
   void SetSampled(const gpu::GpuSample& sample);
 
