@@ -8,36 +8,39 @@
 namespace gpuman::base {
 
 void FairTaskExecutor::Add(Party uid, Task task) {
+  std::vector<Task> dropped;
   User& user = users_[uid];
-  if (user.waiting.size() >= bounds_.waiting_of_user) DropCancelled(user.waiting);
+  if (user.waiting.size() >= bounds_.waiting_of_user) MoveCancelled(user.waiting, dropped);
   user.waiting.push_back(std::move(task));
   PutInOrder(uid, user);
   Start();
 }
 
 bool FairTaskExecutor::AddIfRoom(Party uid, Task task) {
+  std::vector<Task> dropped;
   if (const auto it = users_.find(uid); it != users_.end()) {
     auto& waiting = it->second.waiting;
-    if (waiting.size() >= bounds_.waiting_of_user) DropCancelled(waiting);
+    if (waiting.size() >= bounds_.waiting_of_user) MoveCancelled(waiting, dropped);
     if (waiting.size() >= bounds_.waiting_of_user) return false;
   }
   Add(uid, std::move(task));
   return true;
 }
 
-// The tasks are destroyed when the list is right again: what they own may call this object.
-void FairTaskExecutor::DropCancelled(std::deque<Task>& waiting) {
+void FairTaskExecutor::MoveCancelled(std::deque<Task>& waiting, std::vector<Task>& dropped) {
   const auto is_wanted = [](const Task& task) { return !task.is_cancelled || !task.is_cancelled(); };
   const auto end = std::stable_partition(waiting.begin(), waiting.end(), is_wanted);
-  const std::vector<Task> dropped(std::make_move_iterator(end), std::make_move_iterator(waiting.end()));
+  std::move(end, waiting.end(), std::back_inserter(dropped));
   waiting.erase(end, waiting.end());
 }
 
-std::optional<FairTaskExecutor::Task> FairTaskExecutor::Next(std::deque<Task>& waiting) {
+std::optional<FairTaskExecutor::Task> FairTaskExecutor::Next(std::deque<Task>& waiting,
+                                                             std::vector<Task>& dropped) {
   while (!waiting.empty()) {
     Task task = std::move(waiting.front());
     waiting.pop_front();
     if (!task.is_cancelled || !task.is_cancelled()) return task;
+    dropped.push_back(std::move(task));
   }
   return std::nullopt;
 }
@@ -49,12 +52,13 @@ void FairTaskExecutor::PutInOrder(Party uid, User& user) {
 }
 
 void FairTaskExecutor::Start() {
+  std::vector<Task> dropped;
   while (under_way_ < bounds_.of_all && !order_.empty()) {
     const Party uid = order_.front();
     order_.pop_front();
     User& user = users_.at(uid);
     user.in_order = false;
-    auto next = Next(user.waiting);
+    auto next = Next(user.waiting, dropped);
     if (!next) {
       if (user.under_way == 0) users_.erase(uid);
       continue;

@@ -16,6 +16,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "base/executor.h"
 #include "base/round_robin_queue.h"
@@ -62,8 +63,10 @@ class FairTaskExecutor {
     bool in_order = false;
   };
   void PutInOrder(Party uid, User& user);
-  static void DropCancelled(std::deque<Task>& waiting);
-  static std::optional<Task> Next(std::deque<Task>& waiting);
+  // What a dropped task owns may call this object when it is destroyed, so `dropped` has it until this object
+  // is in order again.
+  static void MoveCancelled(std::deque<Task>& waiting, std::vector<Task>& dropped);
+  static std::optional<Task> Next(std::deque<Task>& waiting, std::vector<Task>& dropped);
   void Start();
   void Finish(Party uid);
 

@@ -169,6 +169,23 @@ TEST_F(FairTaskExecutorTest, TasksThatAreCancelledTakeNoMemoryThoughTheirTurnDoe
   EXPECT_EQ(*kept, 0);
 }
 
+// The task that is dropped is the only one of its user, who is forgotten with it.
+TEST_F(FairTaskExecutorTest, ADroppedTaskMayAddAnotherWhenItIsDestroyed) {
+  FairTaskExecutor queue(To(threads), To(loop), {.of_all = 1});
+  bool cancelled = false;
+  queue.Add(1, Named('a'));
+  {
+    std::shared_ptr<void> adds_another(nullptr, [&](void*) { queue.Add(2, Named('X')); });
+    auto dropped = Named('b');
+    dropped.begin = [owned = std::move(adds_another)] {};
+    dropped.is_cancelled = [&] { return cancelled; };
+    queue.Add(2, std::move(dropped));
+  }
+  cancelled = true;
+  Run();
+  EXPECT_EQ(worked, "aX");
+}
+
 TEST_F(FairTaskExecutorTest, TheEndDropsWaitingTasksAndSilencesRunningOnes) {
   {
     FairTaskExecutor queue(To(threads), To(loop), {.of_all = 1});
