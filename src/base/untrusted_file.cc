@@ -120,7 +120,8 @@ class PathWalk {
 Result<Fd> OpenHeld(const Fd& held, const std::string& name) {
   const auto found = held.ok() ? LookAt(held.get()) : std::nullopt;
   if (!found && errno == EAGAIN)
-    return Fail(ErrorCode::kInvalidArgument, fmt::format("{} is not mounted", name));
+    return Fail(ErrorCode::kUnavailable, fmt::format("{} is not mounted yet", name),
+                "whoever may have it mounted looks at it first: ls " + name);
   if (!found) return FailSystem(errno, fmt::format("opening {}", name));
   if (!S_ISREG(found->stx_mode))
     return Fail(ErrorCode::kInvalidArgument, fmt::format("{} is no regular file", name));

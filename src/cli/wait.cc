@@ -63,12 +63,13 @@ base::Result<api::Client> NextDaemon(CommandContext& session, const base::Error&
   const auto until = Clock::now() + kPatience;
   bool told = false;
   while (lost.code == base::ErrorCode::kUnavailable && Clock::now() < until) {
-    if (auto next = session.RunningDaemon()) return next;
-    if (!std::exchange(told, true))
-      session.Note("the daemon is not reachable; waiting for it, jobs continue");
+    // Also before the first look: a daemon that is there may have too much to do.
     pollfd woken{wake.fd, POLLIN, 0};
     if (::poll(&woken, 1, kPollMillis) == 1 && wake.on_wake && !wake.on_wake())
       return base::Fail(base::ErrorCode::kConflict, "interrupted");
+    if (auto next = session.RunningDaemon()) return next;
+    if (!std::exchange(told, true))
+      session.Note("the daemon is not reachable; waiting for it, jobs continue");
   }
   return base::Fail(lost);
 }

@@ -20,11 +20,14 @@ Result<std::uint64_t> SizeOf(const base::Fd& file, const std::string& path) {
   return static_cast<std::uint64_t>(info.st_size);
 }
 
-// Somebody else may have named the path, and root may read it. Not ok: what is there is no file with an
+// Somebody else may have named the path, and root may read it. Not ok: nothing is there, or no file with an
 // output, as /dev/null is none.
 Result<base::Fd> OpenOutput(const std::string& path) {
+  using base::ErrorCode;
   auto file = base::OpenUntrustedFile(path);
-  if (!file && file.error().code == base::ErrorCode::kInvalidArgument) return base::Fd();
+  if (!file &&
+      (file.error().code == ErrorCode::kInvalidArgument || file.error().code == ErrorCode::kNotFound))
+    return base::Fd();
   return file;
 }
 
@@ -40,10 +43,12 @@ Result<std::string_view> ReadAt(const base::Fd& file, std::uint64_t at, std::spa
 
 }  // namespace
 
-bool OutputFileReader::exists() const { return ::access(path_.c_str(), F_OK) == 0; }
+bool OutputFileReader::exists() const {
+  const auto file = base::OpenUntrustedFile(path_);
+  return file || file.error().code != base::ErrorCode::kNotFound;
+}
 
 Result<> OutputFileReader::Read(const Take& take) {
-  if (!exists()) return {};
   GPUMAN_ASSIGN(const base::Fd file, OpenOutput(path_));
   if (!file.ok()) return {};
   GPUMAN_ASSIGN(const auto size, SizeOf(file, path_));
@@ -58,7 +63,6 @@ Result<> OutputFileReader::Read(const Take& take) {
 }
 
 Result<> OutputFileReader::SkipTo(std::uint64_t lines) {
-  if (!exists()) return {};
   GPUMAN_ASSIGN(const base::Fd file, OpenOutput(path_));
   if (!file.ok()) return {};
   GPUMAN_ASSIGN(const auto size, SizeOf(file, path_));
