@@ -23,15 +23,9 @@ std::string_view ValueOf(std::string_view text, std::string_view name) {
   return {};
 }
 
-// The number with which the text begins.
-template <typename T>
-std::optional<T> Number(std::string_view text) {
-  return base::TakeNumber<T>(text);
-}
-
 std::optional<int> MemoryNodeOf(const std::filesystem::path& root, const std::string& bus_id) {
   const auto text = base::ReadFile(root / "sys/bus/pci/devices" / base::LowerCase(bus_id) / "numa_node");
-  const auto node = text ? Number<int>(*text) : std::nullopt;
+  const auto node = text ? base::LeadingNumber<int>(*text) : std::nullopt;
   return node && *node >= 0 ? node : std::nullopt;  // -1 from the kernel: the node does not matter
 }
 
@@ -46,7 +40,7 @@ std::vector<NodeGpu> ReadNodeGpus(const std::filesystem::path& root) {
     if (!text) continue;
     const auto uuid = ValueOf(*text, "GPU UUID");
     if (!uuid.starts_with("GPU-")) continue;
-    gpus.push_back({std::string(uuid), Number<unsigned>(ValueOf(*text, "Device Minor")),
+    gpus.push_back({std::string(uuid), base::LeadingNumber<unsigned>(ValueOf(*text, "Device Minor")),
                     MemoryNodeOf(root, entry->path().filename().string())});
   }
   return gpus;
@@ -71,7 +65,8 @@ std::vector<unsigned> ReadCapabilities(const std::filesystem::path& root, unsign
   std::vector<unsigned> numbers;
   for (const auto& file : {folder / "access", folder / fmt::format("ci{}", compute_instance) / "access"}) {
     const auto text = base::ReadFile(file);
-    const auto number = text ? Number<unsigned>(ValueOf(*text, "DeviceFileMinor")) : std::nullopt;
+    const auto number =
+        text ? base::LeadingNumber<unsigned>(ValueOf(*text, "DeviceFileMinor")) : std::nullopt;
     if (!number) return {};
     numbers.push_back(*number);
   }

@@ -23,6 +23,12 @@ std::optional<T> TakeNumber(std::string_view& text, Form... form) {
   return number;
 }
 
+// The number with which the text begins.
+template <typename T>
+std::optional<T> LeadingNumber(std::string_view text) {
+  return TakeNumber<T>(text);
+}
+
 // The number, if it is the whole text.
 template <typename T, typename... Form>
 std::optional<T> ParseNumber(std::string_view text, Form... form) {

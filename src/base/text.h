@@ -29,10 +29,11 @@ inline std::string_view Trimmed(std::string_view text, std::string_view blanks =
   return text.substr(begin, text.find_last_not_of(blanks) + 1 - begin);
 }
 
+constexpr char LowerCase(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
 inline std::string LowerCase(std::string_view text) {
   std::string lower(text);
-  for (char& c : lower)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  for (char& c : lower) c = LowerCase(c);
   return lower;
 }
 

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 
 #include "base/nearest.h"
+#include "base/text.h"
 #include "cli/hints.h"
 
 namespace gpuman::cli {
@@ -27,8 +27,7 @@ const CLI::App* FindBelow(const CLI::App& app, const std::string& word) {
 
 // Whether the word is a negative number such as "-5", and no option has that name.
 bool IsNumber(const CLI::App& app, const std::string& word) {
-  return std::isdigit(static_cast<unsigned char>(word[1])) != 0 &&
-         app.get_option_no_throw(word.substr(0, 2)) == nullptr;
+  return base::IsDigit(word[1]) && app.get_option_no_throw(word.substr(0, 2)) == nullptr;
 }
 
 class WordSorter {

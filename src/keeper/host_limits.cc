@@ -70,11 +70,6 @@ Result<Path> ParentBelow(const Path& cgroup, const Names& controllers) {
   return parent;
 }
 
-// The number with which the text begins.
-std::optional<std::uint64_t> NumberTypeOf(std::string_view text) {
-  return base::TakeNumber<std::uint64_t>(text);
-}
-
 Result<> Write(const Path& cgroup, const char* file, const std::string& text) {
   return base::WriteControl(cgroup / file, text);
 }
@@ -125,7 +120,7 @@ std::optional<std::uint64_t> OutOfMemoryKills(const Path& cgroup) {
 }
 
 std::optional<base::Bytes> PeakMemory(const Path& cgroup) {
-  const auto bytes = NumberTypeOf(base::ReadFile(cgroup / "memory.peak").value_or(""));
+  const auto bytes = base::LeadingNumber<std::uint64_t>(base::ReadFile(cgroup / "memory.peak").value_or(""));
   return bytes ? std::optional(base::Bytes{*bytes}) : std::nullopt;
 }
 
@@ -156,9 +151,10 @@ std::vector<int> ParseProcessors(std::string_view text) {
   std::vector<int> processors;
   while (!text.empty()) {
     const auto part = base::TakeUntil(text, ',');
-    const auto first = NumberTypeOf(part);
+    const auto first = base::LeadingNumber<std::uint64_t>(part);
     const auto dash = part.find('-');
-    const auto last = dash == std::string_view::npos ? first : NumberTypeOf(part.substr(dash + 1));
+    const auto last =
+        dash == std::string_view::npos ? first : base::LeadingNumber<std::uint64_t>(part.substr(dash + 1));
     if (!first || !last || *first > *last || *last >= kMax) return {};
     for (auto number = *first; number <= *last; ++number) processors.push_back(static_cast<int>(number));
   }
@@ -179,7 +175,7 @@ std::vector<int> FreestProcessors(std::size_t count, std::int64_t job) {
   std::error_code error;
   for (std::filesystem::directory_iterator it("/proc", error), end; !error && it != end;
        it.increment(error)) {
-    if (!NumberTypeOf(it->path().filename().native())) continue;
+    if (!base::LeadingNumber<std::uint64_t>(it->path().filename().native())) continue;
     const auto processors = list_of(it->path());
     if (processors.size() >= allowed.size()) continue;
     for (const int processor : processors) ++pinned[processor];

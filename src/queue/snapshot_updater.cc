@@ -3,9 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <functional>
 #include <utility>
+
+#include "base/text.h"
 
 namespace gpuman::queue {
 namespace {
@@ -75,7 +76,7 @@ std::string NumberOf(const Gpu& gpu) {
 }
 
 bool IsOfModel(const Gpu& gpu, std::string_view model) {
-  const auto same = [](unsigned char a, unsigned char b) { return std::tolower(a) == std::tolower(b); };
+  const auto same = [](char a, char b) { return base::LowerCase(a) == base::LowerCase(b); };
   if (model.empty()) return true;
   const auto found = std::find_end(gpu.model.begin(), gpu.model.end(), model.begin(), model.end(), same);
   if (found == gpu.model.end() || !gpu.instance) return found != gpu.model.end();

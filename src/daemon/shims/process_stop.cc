@@ -1,7 +1,6 @@
 #include "daemon/shims/process_stop.h"
 
 #include <algorithm>
-#include <charconv>
 #include <csignal>
 #include <cstdint>
 #include <filesystem>
@@ -9,6 +8,7 @@
 #include <string_view>
 
 #include "base/file.h"
+#include "base/parse_number.h"
 
 namespace gpuman::daemon {
 namespace {
@@ -20,8 +20,8 @@ bool HasPendingStop(const std::filesystem::path& directory) {
   const auto text = base::ReadFile(directory / "status");
   const auto at = text ? text->find(kField) : std::string::npos;
   if (at == std::string::npos) return false;
-  std::uint64_t pending = 0;
-  (void)std::from_chars(text->data() + at + kField.size(), text->data() + text->size(), pending, 16);
+  std::string_view mask = std::string_view(*text).substr(at + kField.size());
+  const auto pending = base::TakeNumber<std::uint64_t>(mask, 16).value_or(0);
   return (pending >> (SIGSTOP - 1) & 1) != 0;
 }
 
