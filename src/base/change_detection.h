@@ -1,5 +1,5 @@
 // How memory that leaves a GPU is compared with what the host still has of it from the last time: what has
-// not changed needs no copy. The setting of an administrator (share/settings.h), and what movers are told
+// not changed needs no copy. An administrator sets it (share/settings.h), and movers are told it
 // (suspend/request.h).
 #pragma once
 

@@ -31,8 +31,8 @@ class RestPower {
   void Learn(double watts, double seconds, bool settled);
 
   std::optional<double> watts_;
-  bool settled_ =
-      false;  // watts_ is of a time in which the GPU had come to rest, and was seen by this object
+  // Whether this object measured watts_ after the GPU had come to rest.
+  bool settled_ = false;
   // What was added up since watts_ was set, before and after it had come to rest.
   MeasuredEnergy before_, after_;
 };

@@ -119,7 +119,7 @@ TEST_F(AttachedJobs, GoOnWhereTheirRootCannotBeWatchedForAWhile) {
   store->Read([&](Store&) { written.set_value(); });
   written.get_future().wait();
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
-  const bool tried = Until([&] { return answer && !troubles.empty(); });
+  const bool tried = Until([&] { return answer && !errors.empty(); });
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
   ASSERT_TRUE(answer);
   ASSERT_TRUE(*answer) << answer->error().message;

@@ -77,7 +77,7 @@ TEST_F(ContainerJobs, RunUntilNothingRunsInThem) {
   End(fourth);
   ASSERT_TRUE(Ends(job->id));
   EXPECT_EQ(manager->Find(job->id)->state, JobState::kFinished);
-  EXPECT_TRUE(troubles.empty()) << troubles.front();
+  EXPECT_TRUE(errors.empty()) << errors.front();
 }
 
 TEST_F(ContainerJobs, EndAtTheNextStartWhereNothingRunsInThemAnyMore) {

@@ -102,7 +102,7 @@ TEST_F(JobManagerTest, ASuccessorThatCannotBeStartedIsTriedAgain) {
   ASSERT_TRUE(Becomes(id, JobState::kRunning));
   std::ofstream(broken) << "";
   ASSERT_TRUE(base::SendSignal(*manager->Find(id)->keeper, SIGKILL));
-  ASSERT_TRUE(Until([&] { return !troubles.empty(); }));
+  ASSERT_TRUE(Until([&] { return !errors.empty(); }));
   EXPECT_FALSE(IsEnded(*manager->Find(id))) << "nobody knows yet what became of it";
   std::filesystem::remove(broken);
   ASSERT_TRUE(Ends(id));
@@ -116,7 +116,7 @@ TEST_F(JobManagerTest, ARunningJobWhoseDirectoryCannotBeReadForAWhileIsFoundAgai
   std::filesystem::rename(job_dir, aside);
   std::ofstream(job_dir) << "";
   StartDaemon();
-  ASSERT_TRUE(Until([&] { return !troubles.empty(); }));
+  ASSERT_TRUE(Until([&] { return !errors.empty(); }));
   EXPECT_EQ(manager->Find(id)->state, JobState::kRunning) << "it does";
   std::filesystem::remove(job_dir);
   std::filesystem::rename(aside, job_dir);
@@ -186,8 +186,8 @@ TEST_F(DamageTest, DamagedJournalOfLivingKeeperIsReportedAndEndsNothing) {
   StopDaemon();
   ASSERT_NO_FATAL_FAILURE(Damage("journal"));
   StartDaemon();
-  ASSERT_TRUE(Until([&] { return !troubles.empty(); }));
-  EXPECT_EQ(troubles.front(),
+  ASSERT_TRUE(Until([&] { return !errors.empty(); }));
+  EXPECT_EQ(errors.front(),
             "line 1 of " + PathOf("journal") + " is damaged; the job goes on as long as its keeper lives");
   EXPECT_EQ(manager->Find(id)->state, JobState::kRunning);
   EXPECT_TRUE(Removed(id));

@@ -30,7 +30,7 @@ TEST_F(JobManagerTest, RunsACommandToItsEnd) {
   EXPECT_EQ(job.runs, 1);
   EXPECT_THAT(LogOf(id), ::testing::HasSubstr("t on GPU-a"));
   EXPECT_EQ(kinds, (std::vector<std::string>{"job_started", "job_failed"}));
-  EXPECT_TRUE(troubles.empty()) << troubles.front();
+  EXPECT_TRUE(errors.empty()) << errors.front();
 }
 
 TEST_F(JobManagerTest, AJobWaitsForWhatItNeedsBeforeItsStart) {
@@ -309,7 +309,7 @@ TEST_F(JobManagerTest, AJobOfManyRecordsHasAShortJournal) {
   (void)manager->Signal(id, SIGKILL);
   ASSERT_TRUE(Ends(id));
   EXPECT_EQ(manager->Find(id)->signal, SIGKILL);
-  EXPECT_TRUE(troubles.empty()) << troubles.front();
+  EXPECT_TRUE(errors.empty()) << errors.front();
 }
 
 TEST_F(JobManagerTest, AKillTakesOneRunAndLeavesTheNextAlone) {
@@ -470,7 +470,7 @@ TEST_F(OrdersWaitForTheirAnswer, AClockThatIsStoppedMeanwhileStandsWhenTheKeeper
   RestartDaemon();
   ASSERT_TRUE(base::SendSignal(*manager->Find(id)->keeper, SIGCONT));
   ASSERT_TRUE(Until([&] { return manager->Find(id)->off_since.has_value(); }));
-  EXPECT_TRUE(troubles.empty()) << troubles.front();
+  EXPECT_TRUE(errors.empty()) << errors.front();
 }
 
 // Accounts so large that a full disk refuses them.
@@ -502,7 +502,7 @@ TEST_F(LargeAccounts, AnAccountThatTheDiskDidNotTakeGoesWithTheNextRecord) {
   ASSERT_TRUE(Becomes(id, JobState::kRunning));
   full_switch->SetFull(true);
   (void)manager->Signal(id, SIGKILL);
-  ASSERT_TRUE(Until([&] { return !troubles.empty() && manager->Find(id)->runs > 1; }));
+  ASSERT_TRUE(Until([&] { return !errors.empty() && manager->Find(id)->runs > 1; }));
   full_switch->SetFull(false);
   // The store refuses until the daemon knows of the last refusal.
   std::optional<bool> stored;

@@ -183,7 +183,7 @@ class JobManagerTest : public ::testing::Test {
     callbacks.on_notice = [this](const Job&, const JobNotice& notice) { kinds.push_back(notice.kind); };
     callbacks.on_run_ended = [this](const Job&, RunAccount& run) { accounts.push_back(run); };
     callbacks.is_off_gpu = [this](JobId job) { return off_gpu.contains(job); };
-    callbacks.on_error = [this](const Job&, const std::string& what) { troubles.push_back(what); };
+    callbacks.on_error = [this](const Job&, const std::string& what) { errors.push_back(what); };
     callbacks.all_gpus = [] { return std::vector<std::string>{"GPU-a"}; };
   }
 
@@ -201,7 +201,7 @@ class JobManagerTest : public ::testing::Test {
   Store* full_switch = nullptr;
   std::vector<JobId> forgotten;
   std::vector<std::string> kinds;
-  std::vector<std::string> troubles;
+  std::vector<std::string> errors;
   std::vector<RunAccount> accounts;
   std::set<JobId> off_gpu;
 };

@@ -127,7 +127,7 @@ TEST_F(LedgerOrdersTest, AHoldMayHaveAPatienceOfItsOwnAlsoForWhoJoinsMeanwhile) 
   EXPECT_NE(slot_.order, open) << "to stay held is another order";
 }
 
-TEST(Ledgers, GrantStepsByNumberUntilTheNextOrder) {
+TEST(Ledgers, GrantsAreNumberedUntilTheNextOrder) {
   Ledgers ledgers;
   ASSERT_TRUE(ledgers.Create(kOwnedJob, std::vector{Limit(kFirst, 8192)}, Possible()));
   EXPECT_EQ(ledgers.GrantCalls(kOwnedJob, base::SelfId(), {0, 1}).error().code, base::ErrorCode::kNotFound);

@@ -112,7 +112,7 @@ struct Family {
   X(kShareMovingSeconds, "gpuman_share_moving_seconds_total", kCounter, "Time that went into hand-overs.") \
   X(kRestSeconds, "gpuman_rest_seconds", kHistogram, "From the order to come to rest until no process of the job worked on a GPU, where it did.") \
   X(kRestAttempts, "gpuman_rest_attempts_total", kCounter, "Orders to jobs to come to rest since the daemon began, by result.") \
-  X(kRestSteps, "gpuman_rest_steps_total", kCounter, "Calls that were let through so that processes that wait for each other come to rest.") \
+  X(kRestCalls, "gpuman_rest_steps_total", kCounter, "Calls that were let through so that processes that wait for each other come to rest.") \
   X(kSuspensions, "gpuman_suspensions_total", kCounter, "Times that a job left its GPUs (out), came back, or was moved to others, since the daemon began.") \
   X(kSuspendedBytes, "gpuman_suspension_moved_bytes_total", kCounter, "Device memory that suspensions took off the GPUs since the daemon began.") \
   X(kLeft, "gpuman_left_bytes", kGauge, "Device memory of suspended jobs that stays on the GPU: contexts, and memory that processes share.") \

@@ -63,7 +63,7 @@ void AddRests(const std::vector<JobRestStats>& rests, Exposition& out) {
       out.Add(MetricId::kRestAttempts, labels.With("result", result), count);
     steps += rest.steps;
   }
-  if (!rests.empty()) out.Add(MetricId::kRestSteps, {}, steps);
+  if (!rests.empty()) out.Add(MetricId::kRestCalls, {}, steps);
 }
 
 void AddDaemon(const Snapshot& snapshot, Exposition& out) {

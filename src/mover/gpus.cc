@@ -190,7 +190,7 @@ Gpus::HasherEntry& Gpus::EntryOf(int gpu) {
     entry.hasher = Hasher::Make(*this, gpu, hash_key_);
     if (entry.hasher) return;
     const std::lock_guard made(hashers_mutex_);
-    hasher_troubles_.emplace(gpu, entry.hasher.error());
+    hasher_errors_.emplace(gpu, entry.hasher.error());
   });
   return entry;
 }
@@ -200,9 +200,9 @@ Hasher* Gpus::HasherOf(int gpu) {
   return hasher ? hasher->get() : nullptr;
 }
 
-std::map<int, base::Error> Gpus::HasherTroubles() {
+std::map<int, base::Error> Gpus::HasherErrors() {
   const std::lock_guard lock(hashers_mutex_);
-  return hasher_troubles_;
+  return hasher_errors_;
 }
 
 }  // namespace gpuman::mover

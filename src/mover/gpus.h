@@ -96,7 +96,7 @@ class Gpus {
   // hasher, which takes a while. Later calls return the same result.
   Hasher* HasherOf(int gpu);
   // Why HasherOf gave nullptr, by GPU. Does not wait for a call of HasherOf.
-  std::map<int, base::Error> HasherTroubles();
+  std::map<int, base::Error> HasherErrors();
   // The key of all its hashes; another one in each object.
   const HashKey& hash_key() const { return hash_key_; }
 
@@ -118,7 +118,7 @@ class Gpus {
   const HashKey hash_key_ = HashKey::Random();
   std::mutex hashers_mutex_;
   std::map<int, HasherEntry> hashers_;
-  std::map<int, base::Error> hasher_troubles_;
+  std::map<int, base::Error> hasher_errors_;
 };
 
 }  // namespace gpuman::mover

@@ -215,7 +215,7 @@ class Mover {
   // Empty: each GPU that was asked for a hash gives one.
   std::string WhyNotHashed() {
     std::string why;
-    for (const auto& [gpu, error] : gpus_.HasherTroubles())
+    for (const auto& [gpu, error] : gpus_.HasherErrors())
       why += fmt::format("{}{}: {}", why.empty() ? "" : "; ", gpus_.UuidOf(gpu).value_or("a GPU"),
                          error.message);
     return why;

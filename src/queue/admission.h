@@ -21,9 +21,8 @@ base::Result<> CanEverRun(const Snapshot& snapshot, const Need& need, const GpuR
 // jobs.
 base::Result<> MayQueue(const QueueAccount& account, std::string_view what, int queued, int more);
 
-// The most jobs that the waiting jobs of a user wait for, all of them together. A list that several jobs
-// have, as the tasks of an array, counts once. Each view of a job lists them, and each change of a job looks
-// at them.
+// The most dependencies that all waiting jobs of a user have together. A list that several jobs have, as the
+// tasks of an array, counts once. Each view of a job lists them, and each change of a job looks at them.
 inline constexpr std::size_t kMaxDependenciesOfUser = 1'000'000;
 // kUnsatisfiable: `more` dependencies in addition to the `there` ones would exceed that.
 base::Result<> MayDepend(std::string_view user, std::size_t there, std::size_t more);

@@ -86,11 +86,11 @@ class Dependents {
   // The jobs that wait for `job`, lowest id first.
   std::vector<JobId> Of(JobId job) const;
   bool Any(JobId job) const { return waited_for_.contains(job.value); }
-  // Jobs that share a list have one pointer.
+  // Jobs with the same list get the same pointer.
   const Dependencies* DependenciesOf(JobId job) const;
   // How many dependencies the waiting jobs of the user have. A list that several jobs have counts once.
   std::size_t CountOf(uid_t user) const;
-  // So many more they would be if `job` had these.
+  // How many more CountOf would return if `job` had these.
   std::size_t MoreWith(JobId job, uid_t user, const Dependencies& dependencies) const;
   // How many dependencies Set, Erase and Tell have looked at since the beginning: what they have cost.
   std::uint64_t looks() const { return looks_; }

@@ -346,7 +346,7 @@ class Stubborn : public World {
 };
 
 // It is asked now and then, not all the time, and runs on.
-TEST(ComputeWorldTrouble, OneThatDoesNotYieldKeepsItsTime) {
+TEST(ComputeWorldFaults, OneThatDoesNotYieldKeepsItsTime) {
   Stubborn world;
   Program program = Asks(0.3);
   const TenantId capped = world.Start(program);
@@ -363,7 +363,7 @@ TEST(ComputeWorldTrouble, OneThatDoesNotYieldKeepsItsTime) {
 
 // Its neighbours run beside it, each up to its share, and stand still only while it is asked: of ten minutes
 // for 5, 10 and 20 seconds, and each time for the second in which its answer may be late.
-TEST(ComputeWorldTrouble, BesideOneThatDoesNotYieldOthersHaveTheirShares) {
+TEST(ComputeWorldFaults, BesideOneThatDoesNotYieldOthersHaveTheirShares) {
   Stubborn world;
   const TenantId endless = world.Start(Asks(0.3)), neighbour = world.Start(Asks(0.5));
   EXPECT_NEAR(world.Part(neighbour, 600s), 0.5 * (1 - 38.0 / 600), 0.02);

@@ -9,9 +9,9 @@ using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace)
 
 constexpr TenantId kA{1}, kB{2}, kC{3};
 
-class ShareCompute : public testing::Test {
+class ConcurrencyTunerTest : public testing::Test {
  protected:
-  ShareCompute() { settings_.compute = ConcurrencyMode::kAuto; }
+  ConcurrencyTunerTest() { settings_.compute = ConcurrencyMode::kAuto; }
   void Update() { choice_.Update(working_, settings_, now_); }
   // A trial in which the tenants complete so much.
   void Try(std::uint64_t a, std::uint64_t b) {
@@ -27,7 +27,7 @@ class ShareCompute : public testing::Test {
   ConcurrencyTuner choice_;
 };
 
-TEST_F(ShareCompute, AConfiguredModeNeedsNoTrial) {
+TEST_F(ConcurrencyTunerTest, AConfiguredModeNeedsNoTrial) {
   for (const auto set : {ConcurrencyMode::kConcurrent, ConcurrencyMode::kExclusive}) {
     settings_.compute = set;
     Update();
@@ -36,14 +36,14 @@ TEST_F(ShareCompute, AConfiguredModeNeedsNoTrial) {
   }
 }
 
-TEST_F(ShareCompute, SingleJobNeedsNoTrial) {
+TEST_F(ConcurrencyTunerTest, SingleJobNeedsNoTrial) {
   working_ = {kA};
   Update();
   EXPECT_FALSE(choice_.IsExclusive());
   EXPECT_FALSE(choice_.Deadline());
 }
 
-TEST_F(ShareCompute, SideBySideIsTriedFirstThenTurns) {
+TEST_F(ConcurrencyTunerTest, SideBySideIsTriedFirstThenTurns) {
   Update();
   EXPECT_FALSE(choice_.IsExclusive());
   EXPECT_EQ(choice_.Deadline(), now_ + settings_.compute_trial);
@@ -51,7 +51,7 @@ TEST_F(ShareCompute, SideBySideIsTriedFirstThenTurns) {
   EXPECT_TRUE(choice_.IsExclusive());
 }
 
-TEST_F(ShareCompute, TurnsAreKeptWhereTheyCompleteMore) {
+TEST_F(ConcurrencyTunerTest, TurnsAreKeptWhereTheyCompleteMore) {
   Update();
   Try(100, 1000);
   Try(120, 1100);
@@ -59,21 +59,21 @@ TEST_F(ShareCompute, TurnsAreKeptWhereTheyCompleteMore) {
   EXPECT_EQ(choice_.Deadline(), now_ + settings_.compute_again);
 }
 
-TEST_F(ShareCompute, SideBySideIsKeptWhereTurnsGainNothing) {
+TEST_F(ConcurrencyTunerTest, SideBySideIsKeptWhereTurnsGainNothing) {
   Update();
   Try(100, 1000);
   Try(120, 800);
   EXPECT_FALSE(choice_.IsExclusive()) << "1.2 and 0.8: each is compared with itself";
 }
 
-TEST_F(ShareCompute, WithoutAnythingCompletedNothingIsTakenFromAnybody) {
+TEST_F(ConcurrencyTunerTest, WithoutAnythingCompletedNothingIsTakenFromAnybody) {
   Update();
   Try(0, 0);
   Try(50, 50);
   EXPECT_FALSE(choice_.IsExclusive());
 }
 
-TEST_F(ShareCompute, TrialIsRepeatedAfterAWhileAndWhenJobsChange) {
+TEST_F(ConcurrencyTunerTest, TrialIsRepeatedAfterAWhileAndWhenJobsChange) {
   Update();
   Try(100, 100);
   Try(150, 150);
@@ -90,7 +90,7 @@ TEST_F(ShareCompute, TrialIsRepeatedAfterAWhileAndWhenJobsChange) {
   EXPECT_EQ(choice_.Deadline(), now_ + settings_.compute_trial);
 }
 
-TEST_F(ShareCompute, AResultHoldsWhileOneJobIsAloneForAMoment) {
+TEST_F(ConcurrencyTunerTest, AResultHoldsWhileOneJobIsAloneForAMoment) {
   Update();
   Try(100, 100);
   Try(150, 150);

@@ -14,7 +14,7 @@ constexpr unsigned kLinkedRounds = 24;
 // A link of QuiesceHistory grows by this each time it is seen and is halved with each attempt: what was seen
 // once is forgotten after three attempts.
 constexpr unsigned kLink = 4;
-// Neither the wait before the first step nor the patience with a unit that works is longer than this part of
+// Neither the wait before the first grant nor the patience with a unit that works is longer than this part of
 // the whole time.
 constexpr int kLongestWait = 8, kLongestPatience = 64;
 // A host that waits for its GPU on the way to the others' place makes the rest of its calls later.
@@ -59,13 +59,13 @@ QuiesceDecision QuiescePlanner::Decide(const QuiesceView& view, base::MonoTime n
   if (view.broken) return Fail(now);
   if (all_shut_ && !AnyWorks() && open_.empty()) return Rest(now);
   if (now >= deadline_) return Fail(now);
-  if (HasUsableGrant() || !settings_.step) return WaitUntil(deadline_);
+  if (HasUsableGrant() || !settings_.call_grants) return WaitUntil(deadline_);
   if (aligning_ && !open_.empty() && now < aligned_at_ + settings_.host_patience)
     return WaitUntil(aligned_at_ + settings_.host_patience);
   if (auto grants = GrantsToAlign(); !grants.empty())
     return now < AlignAt() ? WaitUntil(AlignAt()) : Align(std::move(grants), now);
   if (auto grants = GrantsToShift(); !grants.empty()) {
-    if (now < StepAt()) return WaitUntil(StepAt());
+    if (now < GrantAt()) return WaitUntil(GrantAt());
     ++shifts_;
     return Align(std::move(grants), now);
   }
@@ -74,10 +74,10 @@ QuiesceDecision QuiescePlanner::Decide(const QuiesceView& view, base::MonoTime n
     const base::MonoTime due = changed_ + settings_.host_patience;
     return now < due ? WaitUntil(due) : Fail(now);
   }
-  if (const base::MonoTime due = behind ? BehindAt() : StepAt(); now < due) return WaitUntil(due);
+  if (const base::MonoTime due = behind ? BehindAt() : GrantAt(); now < due) return WaitUntil(due);
   EndRound();
-  if (behind) return StepBehind(now);
-  return now < StepAt() ? WaitUntil(StepAt()) : Step(now);  // EndRound may have learned patience
+  if (behind) return GrantBehind(now);
+  return now < GrantAt() ? WaitUntil(GrantAt()) : GrantCalls(now);  // EndRound may have learned patience
 }
 
 // --- what is seen
@@ -123,14 +123,14 @@ void QuiescePlanner::NoteUnit(const ProcessGpuState& seen, base::MonoTime now) {
   if (unit.works && !seen.works && worked_.count(seen.id) > 0) rested_.insert(seen.id);
   unit.works = seen.works;
   unit.waits = seen.waits;
-  unit.steppable = seen.steppable;
+  unit.takes_grants = seen.takes_grants;
   unit.for_room = seen.for_room;
   unit.calls_made = seen.calls;
 }
 
 // Learns from the last round, once.
 void QuiescePlanner::EndRound() {
-  const bool overshot = std::any_of(stepped_.begin(), stepped_.end(), [&](const ProcessGpuId& id) {
+  const bool overshot = std::any_of(granted_.begin(), granted_.end(), [&](const ProcessGpuId& id) {
     const auto unit = units_.find(id);
     return unit != units_.end() && unit->second.works;
   });
@@ -139,18 +139,18 @@ void QuiescePlanner::EndRound() {
     patience_ =
         std::min<Span>(2 * patience_, std::max<Span>((deadline_ - began_) / kLongestPatience, patience_));
   }
-  if (stepped_.size() == 1 && !rested_.empty()) Link();
-  stepped_.clear();
+  if (granted_.size() == 1 && !rested_.empty()) Link();
+  granted_.clear();
   rested_.clear();
 }
 
 // One was granted calls, and others came to rest: they had met.
 void QuiescePlanner::Link() {
-  const ProcessGpuId& stepped = *stepped_.begin();
+  const ProcessGpuId& granted = *granted_.begin();
   for (const ProcessGpuId& one : rested_) {
-    if (one == stepped) continue;
-    history_.freed_by[one][stepped] += kLink;
-    history_.freed_by[stepped][one] += kLink;
+    if (one == granted) continue;
+    history_.freed_by[one][granted] += kLink;
+    history_.freed_by[granted][one] += kLink;
   }
 }
 
@@ -176,7 +176,7 @@ bool QuiescePlanner::HasUsableGrant() const {
 std::vector<ProcessGpuId> QuiescePlanner::Candidates() const {
   std::vector<ProcessGpuId> candidates;
   for (const auto& [id, unit] : units_)
-    if (!unit.works && unit.waits && unit.steppable) candidates.push_back(id);
+    if (!unit.works && unit.waits && unit.takes_grants) candidates.push_back(id);
   return candidates;
 }
 
@@ -224,9 +224,9 @@ CallsByProcess QuiescePlanner::Calls() const {
 }
 
 // The view has to stay the same for a while, and a unit that works has to do so for a while. A gate that is
-// open is waited for first: a stream is captured. Before the first step, queues that need none are left to
+// open is waited for first: a stream is captured. Before the first grant, queues that need none are left to
 // drain.
-base::MonoTime QuiescePlanner::StepAt() const {
+base::MonoTime QuiescePlanner::GrantAt() const {
   base::MonoTime due = changed_ + settings_.settle;
   if (!all_shut_) due = std::max(due, shut_changed_ + settings_.host_patience);
   if (const auto longest = LongestWorking()) due = std::max(due, units_.at(*longest).works_since + patience_);
@@ -245,12 +245,13 @@ base::MonoTime QuiescePlanner::BehindAt() const {
   const unsigned uses = AllWork() ? behind_uses_ : host_uses_;
   for (unsigned i = 0; i < uses && patience < deadline_ - began_; ++i)
     patience = patience * (AllWork() ? 3 : 4) / 2;
-  const bool any = std::any_of(units_.begin(), units_.end(),
-                               [](const auto& unit) { return unit.second.waits && unit.second.steppable; });
+  const bool any = std::any_of(units_.begin(), units_.end(), [](const auto& unit) {
+    return unit.second.waits && unit.second.takes_grants;
+  });
   return any ? changed_ + patience : deadline_;
 }
 
-QuiesceDecision QuiescePlanner::Step(base::MonoTime now) {
+QuiesceDecision QuiescePlanner::GrantCalls(base::MonoTime now) {
   const std::vector<ProcessGpuId> candidates = Choose();
   if (figures_.leaps >= settings_.one_by_one)
     return Order({{LeastGranted(candidates), 1, 0, true, false}}, now);
@@ -274,7 +275,7 @@ std::vector<GateCallGrant> QuiescePlanner::GrantsToAlign() const {
   std::map<base::ProcessId, unsigned> behind = history_.lockstep.Behind(Calls());
   for (const auto& [id, unit] : units_) {
     const auto by = behind.find(id.process);
-    if (by == behind.end() || by->second == 0 || !unit.waits || !unit.steppable) continue;
+    if (by == behind.end() || by->second == 0 || !unit.waits || !unit.takes_grants) continue;
     grants.push_back({id, by->second, 0, false, true});
     behind.erase(by);
   }
@@ -291,7 +292,7 @@ std::vector<GateCallGrant> QuiescePlanner::GrantsToShift() const {
   if (std::any_of(behind.begin(), behind.end(), [](const auto& by) { return by.second != 0; })) return grants;
   std::set<base::ProcessId> chosen;
   for (const auto& [id, unit] : units_)
-    if (behind.count(id.process) != 0 && unit.waits && unit.steppable && chosen.insert(id.process).second)
+    if (behind.count(id.process) != 0 && unit.waits && unit.takes_grants && chosen.insert(id.process).second)
       grants.push_back({id, kShift, 0, false, true});
   return grants;
 }
@@ -325,13 +326,13 @@ std::vector<ProcessGpuId> QuiescePlanner::Choose() {
 // Nobody rests and waits, so any that waits may be the one whose call is needed. Where all work, each process
 // may make a call. Where the host of some unit computes, the others most probably wait for it, and go ahead
 // of it with each call: one may make a call, each in its turn.
-QuiesceDecision QuiescePlanner::StepBehind(base::MonoTime now) {
+QuiesceDecision QuiescePlanner::GrantBehind(base::MonoTime now) {
   std::map<base::ProcessId, ProcessGpuId> chosen;
   const auto fewer = [&](const ProcessGpuId& a, const ProcessGpuId& b) {
     return units_.at(a).behind < units_.at(b).behind;
   };
   for (const auto& [id, unit] : units_) {
-    if (!unit.waits || !unit.steppable) continue;
+    if (!unit.waits || !unit.takes_grants) continue;
     const auto [place, is_first] = chosen.try_emplace(AllWork() ? id.process : base::ProcessId{}, id);
     if (!is_first && fewer(id, place->second)) place->second = id;
   }
@@ -356,7 +357,7 @@ QuiesceDecision QuiescePlanner::Order(std::vector<GateCallGrant> grants, base::M
     unit.run = 0;
   }
   for (const GateCallGrant& grant : grants) {
-    stepped_.insert(grant.unit);
+    granted_.insert(grant.unit);
     open_[grant.unit.process] = grant;
   }
   changed_ = now;

@@ -61,8 +61,8 @@ struct ProcessGpuState {
   // Work that has not ended, or is not known to have ended; or the gate is open. A call of the process that
   // has not returned counts for the units that work, or for all where none does.
   bool works = false;
-  bool waits = false;      // a thread waits at the closed gate with a call for it
-  bool steppable = false;  // its shim knows grants, its gate is closed, none of its memory is away
+  bool waits = false;         // a thread waits at the closed gate with a call for it
+  bool takes_grants = false;  // its shim knows grants, its gate is closed, none of its memory is away
   // An allocation of the process waits for room. None is made for it before the attempt is over, so it makes
   // no other call that a unit may wait for.
   bool for_room = false;
@@ -88,7 +88,7 @@ struct QuiesceView {
 };
 
 struct QuiesceSettings {
-  bool step = true;  // false: no calls are allowed; the job rests by itself, or not
+  bool call_grants = true;  // false: no calls are allowed; the job rests by itself, or not
   // Nothing is decided before the view has stayed the same for so long.
   Span settle = std::chrono::milliseconds(3);
   // How long all units that could be allowed calls may work before one of them may make a call behind that
@@ -100,10 +100,10 @@ struct QuiesceSettings {
 
 // What is learned and outlives an attempt.
 struct QuiesceHistory {
-  // How strongly two units are linked: a step of one of them alone brought the other to rest. In both
+  // How strongly two units are linked: a grant to one of them alone brought the other to rest. In both
   // directions.
   std::map<ProcessGpuId, std::map<ProcessGpuId, unsigned>> freed_by{};
-  // How long after the order to close the work that needs no steps usually comes to rest.
+  // How long after the order to close the work that needs no calls usually comes to rest.
   Span usual{};
   LockstepTracker lockstep{};
 };
@@ -132,13 +132,13 @@ struct QuiesceDecision {
   base::MonoTime look_at{};  // with kWait and kGrant: Decide is due then, and whenever the view changes
 };
 
-// One attempt. Thread-compatible. After kRested and kFailed no step is ordered any more: the decision stays,
+// One attempt. Thread-compatible. After kRested and kFailed no call is granted any more: the decision stays,
 // except that kFailed follows kRested if something works again.
 class QuiescePlanner {
  public:
   struct Figures {
     unsigned calls = 0;   // that were made
-    unsigned rounds = 0;  // decisions to step
+    unsigned rounds = 0;  // decisions that grant calls
     unsigned leaps = 0;
     Span took{};  // from the begin to the decision
   };
@@ -155,7 +155,7 @@ class QuiescePlanner {
 
  private:
   struct Unit {
-    bool works = false, waits = false, steppable = false, for_room = false;
+    bool works = false, waits = false, takes_grants = false, for_room = false;
     std::uint64_t calls_made = 0;  // by its process, in all
     base::MonoTime works_since{};
     unsigned run = 0;  // calls that it was allowed since it worked last while others were granted calls
@@ -183,10 +183,10 @@ class QuiescePlanner {
   QuiesceDecision WaitUntil(base::MonoTime time) const;
   void LearnUsual();
   CallsByProcess Calls() const;
-  base::MonoTime StepAt() const;
+  base::MonoTime GrantAt() const;
   base::MonoTime BehindAt() const;
-  QuiesceDecision Step(base::MonoTime now);
-  QuiesceDecision StepBehind(base::MonoTime now);
+  QuiesceDecision GrantCalls(base::MonoTime now);
+  QuiesceDecision GrantBehind(base::MonoTime now);
   std::vector<GateCallGrant> GrantsToAlign() const;
   std::vector<GateCallGrant> GrantsToShift() const;
   base::MonoTime AlignAt() const;
@@ -209,8 +209,8 @@ class QuiescePlanner {
   Span patience_;
   // Units of the last round: those that were granted calls, those that worked when it began, and those of the
   // latter that have come to rest since.
-  std::set<ProcessGpuId> stepped_, worked_, rested_;
-  bool behind_ = false;                       // it was a step behind
+  std::set<ProcessGpuId> granted_, worked_, rested_;
+  bool behind_ = false;                       // the last round was behind work
   std::optional<ProcessGpuId> target_;        // the longest working unit in the last round
   unsigned linked_rounds_ = 0;                // with this target
   unsigned host_uses_ = 0, behind_uses_ = 0;  // of the two patiences

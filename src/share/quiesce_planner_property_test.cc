@@ -149,13 +149,13 @@ void Check(const QuiesceView& view, const QuiesceDecision& decision, const Quies
     EXPECT_FALSE(last.kind == Kind::kRested || last.kind == Kind::kFailed);
     EXPECT_FALSE(decision.grants.empty());
   }
-  std::set<base::ProcessId> stepped;
+  std::set<base::ProcessId> granted;
   for (const GateCallGrant& grant : decision.grants) {
-    EXPECT_TRUE(stepped.insert(grant.unit.process).second) << "two grants to a process";
+    EXPECT_TRUE(granted.insert(grant.unit.process).second) << "two grants to a process";
     const auto unit = std::find_if(view.units.begin(), view.units.end(),
                                    [&](const ProcessGpuState& each) { return each.id == grant.unit; });
     ASSERT_NE(unit, view.units.end());
-    EXPECT_TRUE(unit->steppable && unit->waits);
+    EXPECT_TRUE(unit->takes_grants && unit->waits);
     EXPECT_TRUE(!unit->works || grant.behind);
     EXPECT_TRUE(!grant.behind || grant.calls == 1);
     EXPECT_TRUE(grant.calls >= 1 && grant.calls <= 1023 && grant.stride <= 7);
@@ -163,7 +163,7 @@ void Check(const QuiesceView& view, const QuiesceDecision& decision, const Quies
 }
 
 TEST(QuiesceProperty, NoViewLeadsToAnUnsafeDecision) {
-  std::size_t rested = 0, failed = 0, stepped = 0;
+  std::size_t rested = 0, failed = 0, granted = 0;
   for (std::uint64_t number = 1; number <= 2000 && !HasFailure(); ++number) {
     SCOPED_TRACE("case " + std::to_string(number));
     Dice dice(number);
@@ -199,7 +199,7 @@ TEST(QuiesceProperty, NoViewLeadsToAnUnsafeDecision) {
       EXPECT_TRUE(decision.kind != Kind::kWait || decision.look_at > now);
       rested += decision.kind == Kind::kRested && last.kind != Kind::kRested;
       failed += decision.kind == Kind::kFailed && last.kind != Kind::kFailed;
-      stepped += decision.grants.size();
+      granted += decision.grants.size();
       last = decision;
       now += dice.Time(100us, 60ms);
     }
@@ -207,7 +207,7 @@ TEST(QuiesceProperty, NoViewLeadsToAnUnsafeDecision) {
   // The random views have led to each kind of decision.
   EXPECT_GT(rested, 100u);
   EXPECT_GT(failed, 100u);
-  EXPECT_GT(stepped, 500u);
+  EXPECT_GT(granted, 500u);
 }
 
 }  // namespace

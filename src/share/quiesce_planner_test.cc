@@ -50,7 +50,7 @@ class QuiescePlannerTest : public testing::Test {
   }
   // "1x64 2x64": which units get grants, and of how many calls; with "/8" where that many pass between
   // looks, "!" careful, "b" behind.
-  static std::string Steps(const QuiesceDecision& decision) {
+  static std::string Grants(const QuiesceDecision& decision) {
     std::string said;
     for (const GateCallGrant& grant : decision.grants) {
       said += (said.empty() ? "" : " ") + std::to_string(grant.unit.process.pid);
@@ -65,7 +65,7 @@ class QuiescePlannerTest : public testing::Test {
   void Leap(Span patience = 1s) {
     std::string first = "1", second = "2";
     if (leaps_++ % 2 == 1) std::swap(first, second);
-    EXPECT_THAT(Steps(After(patience, first + "w " + second + "g")), HasSubstr(second + "x"));
+    EXPECT_THAT(Grants(After(patience, first + "w " + second + "g")), HasSubstr(second + "x"));
     Decide(first + "g " + second + "w", {{Unit(second), 1}});
   }
   void Restart(QuiesceHistory history) {
@@ -124,21 +124,21 @@ TEST_F(QuiescePlannerTest, NothingIsDecidedBeforeTheViewHasStayedTheSame) {
   EXPECT_EQ(Decide("1w 2g").kind, Kind::kGrant);
 }
 
-TEST_F(QuiescePlannerTest, AllThatRestAndWaitAreSteppedTogether) {
-  EXPECT_EQ(Steps(After(3ms, "1w 2g 3 4wg 5g 6x")), "2x64 5x64");
+TEST_F(QuiescePlannerTest, AllThatRestAndWaitAreGrantedCallsTogether) {
+  EXPECT_EQ(Grants(After(3ms, "1w 2g 3 4wg 5g 6x")), "2x64 5x64");
 }
 
 TEST_F(QuiescePlannerTest, AProcessHasOneGrantAtATime) {
-  EXPECT_EQ(Steps(After(3ms, "1w 2g 2.1g 3g")), "2x64 3x64");
+  EXPECT_EQ(Grants(After(3ms, "1w 2g 2.1g 3g")), "2x64 3x64");
   Decide("1w 2g 2.1g 3g", {{Unit("2"), 9}, {Unit("3"), 64}});
-  EXPECT_EQ(Steps(After(3ms, "1w 2g 2.1g 3g")), "2.1x64 3x512/8") << "the unit that was stepped less";
+  EXPECT_EQ(Grants(After(3ms, "1w 2g 2.1g 3g")), "2.1x64 3x512/8") << "the unit that was granted fewer calls";
 }
 
 TEST_F(QuiescePlannerTest, AGrantIsWaitedForUnlessItsUnitWorks) {
   After(3ms, "1w 2g 3");
   EXPECT_EQ(After(1s, "1w 2g 3g").kind, Kind::kWait);
-  EXPECT_EQ(Steps(After(3ms, "1w 2w 3g")), "3x64") << "the grant lets no call through while 2 works";
-  EXPECT_EQ(Steps(After(3ms, "1w 2w 3w 4g", {{Unit("3"), 1}})), "4x64");
+  EXPECT_EQ(Grants(After(3ms, "1w 2w 3g")), "3x64") << "the grant lets no call through while 2 works";
+  EXPECT_EQ(Grants(After(3ms, "1w 2w 3w 4g", {{Unit("3"), 1}})), "4x64");
 }
 
 TEST_F(QuiescePlannerTest, TheGrantOfAProcessThatEndedIsOver) {
@@ -149,22 +149,22 @@ TEST_F(QuiescePlannerTest, TheGrantOfAProcessThatEndedIsOver) {
 
 TEST_F(QuiescePlannerTest, AUnitFarBehindMakesMoreCallsBetweenTwoLooks) {
   std::string before;
-  const auto step = [&](unsigned calls) {
-    before = Steps(
+  const auto grants_after = [&](unsigned calls) {
+    before = Grants(
         After(3ms, "1w 2g",
               calls == 0 ? std::vector<GateCallResult>{} : std::vector<GateCallResult>{{Unit("2"), calls}}));
     return before;
   };
-  EXPECT_EQ(step(0), "2x64");
-  EXPECT_EQ(step(15), "2x64");
-  EXPECT_EQ(step(1), "2x64/2");
-  EXPECT_EQ(step(16), "2x64/4");
-  EXPECT_EQ(step(32), "2x512/8");
-  EXPECT_EQ(step(512), "2x512/8");
+  EXPECT_EQ(grants_after(0), "2x64");
+  EXPECT_EQ(grants_after(15), "2x64");
+  EXPECT_EQ(grants_after(1), "2x64/2");
+  EXPECT_EQ(grants_after(16), "2x64/4");
+  EXPECT_EQ(grants_after(32), "2x512/8");
+  EXPECT_EQ(grants_after(512), "2x512/8");
   // It had to wait: that was all.
-  EXPECT_EQ(Steps(After(3ms, "1w 2w 3g", {{Unit("2"), 40}})), "3x64");
+  EXPECT_EQ(Grants(After(3ms, "1w 2w 3g", {{Unit("2"), 40}})), "3x64");
   Decide("1w 2g 3w", {{Unit("3"), 1}});
-  EXPECT_EQ(Steps(After(1s, "1w 2g 3w")), "2x64");
+  EXPECT_EQ(Grants(After(1s, "1w 2g 3w")), "2x64");
 }
 
 TEST_F(QuiescePlannerTest, AnOpenGateIsWaitedForFirst) {
@@ -174,21 +174,21 @@ TEST_F(QuiescePlannerTest, AnOpenGateIsWaitedForFirst) {
   now_ += 49ms;
   EXPECT_EQ(planner_.Decide(view, now_).kind, Kind::kWait);
   now_ += 1ms;
-  EXPECT_EQ(Steps(planner_.Decide(view, now_)), "2x64");
+  EXPECT_EQ(Grants(planner_.Decide(view, now_)), "2x64");
 }
 
 // --- phases
 
-TEST_F(QuiescePlannerTest, AfterTwoLeapsUnitsAreSteppedOneByOneAndAfterSixByOneCall) {
+TEST_F(QuiescePlannerTest, AfterTwoLeapsUnitsAreGrantedCallsOneByOneAndAfterSixOneCall) {
   Leap();
-  EXPECT_EQ(Steps(After(1s, "1g 2w 3g")), "1x64") << "which met 2 before";
+  EXPECT_EQ(Grants(After(1s, "1g 2w 3g")), "1x64") << "which met 2 before";
   Decide("1w 2g 3g", {{Unit("1"), 1}});
-  EXPECT_EQ(Steps(After(1s, "1w 2g 3g")), "2x64!");
+  EXPECT_EQ(Grants(After(1s, "1w 2g 3g")), "2x64!");
   EXPECT_EQ(planner_.figures().leaps, 2u);
   Decide("1g 2w 3g", {{Unit("2"), 1}});
   leaps_ = 3;
   for (int i = 0; i < 3; ++i) Leap();
-  EXPECT_EQ(Steps(After(10s, "1w 2g 3g")), "2x1!");
+  EXPECT_EQ(Grants(After(10s, "1w 2g 3g")), "2x1!");
   EXPECT_EQ(planner_.figures().leaps, 6u);
 }
 
@@ -199,7 +199,7 @@ TEST_F(QuiescePlannerTest, ARoundInWhichNobodyOvershotIsNoLeap) {
   EXPECT_EQ(planner_.figures().leaps, 0u);
 }
 
-TEST_F(QuiescePlannerTest, WithEachLeapAUnitHasToWorkLongerBeforeOthersAreSteppedForIt) {
+TEST_F(QuiescePlannerTest, WithEachLeapAUnitHasToWorkLongerBeforeOthersAreGrantedCallsForIt) {
   Leap();
   EXPECT_EQ(After(5ms, "1g 2w").kind, Kind::kWait);
   EXPECT_EQ(After(1ms, "1g 2w").kind, Kind::kGrant);
@@ -211,21 +211,21 @@ TEST_F(QuiescePlannerTest, ThePatienceIsA64thOfTheLimitAtMost) {
   EXPECT_EQ(After(10ms, "1w 2g").kind, Kind::kGrant);
 }
 
-TEST_F(QuiescePlannerTest, OneByOneTheLeastSteppedIsNext) {
+TEST_F(QuiescePlannerTest, OneByOneTheUnitWithTheFewestGrantedCallsIsNext) {
   Leap(), Leap();
-  EXPECT_EQ(Steps(After(1s, "1w 3g 4g")), "3x64!");
-  EXPECT_EQ(Steps(After(3ms, "1w 3g 4g", {{Unit("3"), 2}})), "4x64!");
-  EXPECT_EQ(Steps(After(3ms, "1w 3g 4g", {{Unit("4"), 1}})), "4x64!");
-  EXPECT_EQ(Steps(After(3ms, "1w 3g 4g", {{Unit("4"), 2}})), "3x64!");
+  EXPECT_EQ(Grants(After(1s, "1w 3g 4g")), "3x64!");
+  EXPECT_EQ(Grants(After(3ms, "1w 3g 4g", {{Unit("3"), 2}})), "4x64!");
+  EXPECT_EQ(Grants(After(3ms, "1w 3g 4g", {{Unit("4"), 1}})), "4x64!");
+  EXPECT_EQ(Grants(After(3ms, "1w 3g 4g", {{Unit("4"), 2}})), "3x64!");
 }
 
 // --- what is learned
 
-TEST_F(QuiescePlannerTest, TheUnitThatFreedTheWorkingOneBeforeIsStepped) {
-  EXPECT_EQ(Steps(After(3ms, "1w 3g")), "3x64");
+TEST_F(QuiescePlannerTest, TheUnitThatFreedTheWorkingOneBeforeIsGrantedCalls) {
+  EXPECT_EQ(Grants(After(3ms, "1w 3g")), "3x64");
   Decide("1g 3g", {{Unit("3"), 1}});
   Restart(std::move(planner_).Take());
-  EXPECT_EQ(Steps(After(20s, "1w 2g 3g 4g")), "3x64");
+  EXPECT_EQ(Grants(After(20s, "1w 2g 3g 4g")), "3x64");
 }
 
 TEST_F(QuiescePlannerTest, LinksAreFollowedThroughUnitsThatWork) {
@@ -233,14 +233,14 @@ TEST_F(QuiescePlannerTest, LinksAreFollowedThroughUnitsThatWork) {
   history.freed_by[Unit("1")][Unit("2")] = 8;
   history.freed_by[Unit("2")][Unit("4")] = 8;
   Restart(history);
-  EXPECT_EQ(Steps(After(20s, "1w 2w 3g 4g")), "4x64");
+  EXPECT_EQ(Grants(After(20s, "1w 2w 3g 4g")), "4x64");
 }
 
 TEST_F(QuiescePlannerTest, WeakLinksCountOnlyWithoutStrongOnes) {
   QuiesceHistory history;
   history.freed_by[Unit("1")] = {{Unit("2"), 16}, {Unit("3"), 6}};
   Restart(history);
-  EXPECT_EQ(Steps(After(20s, "1w 2g 3g 4g")), "2x64");
+  EXPECT_EQ(Grants(After(20s, "1w 2g 3g 4g")), "2x64");
 }
 
 TEST_F(QuiescePlannerTest, LinksThatDoNotHelpAreNotFollowedAlone) {
@@ -252,10 +252,10 @@ TEST_F(QuiescePlannerTest, LinksThatDoNotHelpAreNotFollowedAlone) {
     EXPECT_EQ(decision.grants.size(), 1u);
     decision = After(3ms, "1w 2g 3g", {{Unit("2"), 1}});
   }
-  EXPECT_THAT(Steps(decision), HasSubstr("3x64"));
+  EXPECT_THAT(Grants(decision), HasSubstr("3x64"));
 }
 
-TEST_F(QuiescePlannerTest, NothingIsLearnedWhereSeveralWereStepped) {
+TEST_F(QuiescePlannerTest, NothingIsLearnedWhereSeveralWereGrantedCalls) {
   After(3ms, "1w 2g 3g");
   Decide("1g 2g 3g", {{Unit("2"), 1}, {Unit("3"), 1}});
   EXPECT_THAT(std::move(planner_).Take().freed_by, IsEmpty());
@@ -303,7 +303,7 @@ QuiesceHistory InLockstep() {
 
 TEST_F(QuiescePlannerTest, UnitBehindInLockstepMakesTheMissingCallsFirst) {
   Restart(InLockstep());
-  EXPECT_EQ(Steps(After(3ms, "1wg#160 2wg#120 3g#159")), "2x40b 3x1b") << "also behind work";
+  EXPECT_EQ(Grants(After(3ms, "1wg#160 2wg#120 3g#159")), "2x40b 3x1b") << "also behind work";
   EXPECT_EQ(After(49ms, "1wg#160 2wg#130 3g#160", {{Unit("3"), 1}}).kind, Kind::kWait) << "2 is on its way";
   Decide("1wg#160 2wg#160 3wg#160", {{Unit("2"), 40}});
   EXPECT_EQ(Decide("1g#160 2g#160 3g#160").kind, Kind::kRested);
@@ -313,31 +313,31 @@ TEST_F(QuiescePlannerTest, UnitBehindInLockstepMakesTheMissingCallsFirst) {
 
 TEST_F(QuiescePlannerTest, AHostThatWaitedForItsGpuOnTheWayMakesTheRestLater) {
   Restart(InLockstep());
-  EXPECT_EQ(Steps(After(3ms, "1wg#160 2wg#120 3wg#160")), "2x40b");
+  EXPECT_EQ(Grants(After(3ms, "1wg#160 2wg#120 3wg#160")), "2x40b");
   EXPECT_EQ(After(3ms, "1wg#160 2w#130 3wg#160", {{Unit("2"), 10}}).kind, Kind::kWait);
-  EXPECT_EQ(Steps(After(3ms, "1wg#160 2g#130 3wg#160")), "2x30b");
+  EXPECT_EQ(Grants(After(3ms, "1wg#160 2g#130 3wg#160")), "2x30b");
 }
 
-TEST_F(QuiescePlannerTest, UnitsAtTheSamePlaceThatWaitAreSteppedAFewCallsTogether) {
+TEST_F(QuiescePlannerTest, UnitsAtTheSamePlaceThatWaitAreGrantedAFewCallsTogether) {
   QuiesceHistory history = InLockstep();
   history.lockstep.proven = true;
   Restart(std::move(history));
   EXPECT_EQ(After(2ms, "1wg#160 2g#160 3wg#160").kind, Kind::kWait);
-  EXPECT_EQ(Steps(After(1ms, "1wg#160 2g#160 3wg#160")), "1x8b 2x8b 3x8b");
+  EXPECT_EQ(Grants(After(1ms, "1wg#160 2g#160 3wg#160")), "1x8b 2x8b 3x8b");
   Decide("1wg#168 2wg#165 3wg#168", {{Unit("1"), 8}, {Unit("2"), 5}, {Unit("3"), 8}});
-  EXPECT_EQ(Steps(After(3ms, "1wg#168 2wg#165 3wg#168")), "2x3b") << "its host had to wait";
+  EXPECT_EQ(Grants(After(3ms, "1wg#168 2wg#165 3wg#168")), "2x3b") << "its host had to wait";
   Decide("1wg#168 2wg#168 3wg#168", {{Unit("2"), 3}});
-  EXPECT_EQ(Steps(After(3ms, "1wg#168 2g#168 3wg#168")), "1x8b 2x8b 3x8b") << "once more";
+  EXPECT_EQ(Grants(After(3ms, "1wg#168 2g#168 3wg#168")), "1x8b 2x8b 3x8b") << "once more";
   Decide("1wg#176 2g#176 3wg#176", {{Unit("1"), 8}, {Unit("2"), 8}, {Unit("3"), 8}});
-  EXPECT_EQ(Steps(After(3ms, "1wg#176 2g#176 3wg#176")), "2x64") << "and no more than that";
+  EXPECT_EQ(Grants(After(3ms, "1wg#176 2g#176 3wg#176")), "2x64") << "and no more than that";
   Restart(InLockstep());
-  EXPECT_EQ(Steps(After(3ms, "1wg#160 2g#160 3wg#160")), "2x64") << "it was never right before";
+  EXPECT_EQ(Grants(After(3ms, "1wg#160 2g#160 3wg#160")), "2x64") << "it was never right before";
 }
 
 TEST_F(QuiescePlannerTest, UnitsOutOfLockstepGetUsualGrants) {
   for (const std::string words : {"1w#160 2g#120", "1w#160 2g#120 3g#0", "1w#900 2g#120 3g#120"}) {
     Restart(InLockstep());
-    EXPECT_THAT(Steps(After(3ms, words)), HasSubstr("2x64")) << words;
+    EXPECT_THAT(Grants(After(3ms, words)), HasSubstr("2x64")) << words;
   }
 }
 
@@ -349,7 +349,7 @@ TEST_F(QuiescePlannerTest, LockstepRuleDoesNotApplyAtOpenGateOrDuringWaitForRoom
   now_ += 10ms;
   EXPECT_EQ(planner_.Decide(view, now_).kind, Kind::kWait);
   Restart(InLockstep());
-  EXPECT_THAT(Steps(After(3ms, "1wr#160 2g#120 3g#160")), HasSubstr("2x64"));
+  EXPECT_THAT(Grants(After(3ms, "1wr#160 2g#120 3g#160")), HasSubstr("2x64"));
 }
 
 TEST_F(QuiescePlannerTest, LockstepIsLearnedFromTwoCuts) {
@@ -360,24 +360,24 @@ TEST_F(QuiescePlannerTest, LockstepIsLearnedFromTwoCuts) {
   QuiesceHistory history = std::move(planner_).Take();
   EXPECT_TRUE(history.lockstep.holds);
   Restart(std::move(history));
-  EXPECT_EQ(Steps(After(3ms, "1wg#340 2g#310")), "2x20b");
+  EXPECT_EQ(Grants(After(3ms, "1wg#340 2g#310")), "2x20b");
 }
 
 // --- behind work
 
 TEST_F(QuiescePlannerTest, IfAllWorkEachProcessMayMakeACallBehindItsWorkNowAndThen) {
   EXPECT_EQ(After(249ms, "1wg 2w 3wg 3.1wg 4wx").kind, Kind::kWait);
-  EXPECT_EQ(Steps(After(1ms, "1wg 2w 3wg 3.1wg 4wx")), "1x1b 3x1b");
+  EXPECT_EQ(Grants(After(1ms, "1wg 2w 3wg 3.1wg 4wx")), "1x1b 3x1b");
   const std::vector<GateCallResult> ended{{Unit("1"), 1}, {Unit("3"), 1}};
   EXPECT_EQ(After(374ms, "1wg 2w 3wg 3.1wg 4wx", ended).kind, Kind::kWait);
-  EXPECT_EQ(Steps(After(1ms, "1wg 2w 3wg 3.1wg 4wx")), "1x1b 3.1x1b");
+  EXPECT_EQ(Grants(After(1ms, "1wg 2w 3wg 3.1wg 4wx")), "1x1b 3.1x1b");
 }
 
 TEST_F(QuiescePlannerTest, WhileAHostComputesOneUnitAtATimeMayMakeACallBehindItsWork) {
-  EXPECT_EQ(Steps(After(50ms, "1wg 2 3wg")), "1x1b");
+  EXPECT_EQ(Grants(After(50ms, "1wg 2 3wg")), "1x1b");
   EXPECT_EQ(After(99ms, "1wg 2 3wg", {{Unit("1"), 1}}).kind, Kind::kWait);
-  EXPECT_EQ(Steps(After(1ms, "1wg 2 3wg")), "3x1b");
-  EXPECT_EQ(Steps(After(200ms, "1wg 2 3wg", {{Unit("3"), 1}})), "1x1b");
+  EXPECT_EQ(Grants(After(1ms, "1wg 2 3wg")), "3x1b");
+  EXPECT_EQ(Grants(After(200ms, "1wg 2 3wg", {{Unit("3"), 1}})), "1x1b");
 }
 
 TEST_F(QuiescePlannerTest, WithoutWaitingUnitNoCallIsGranted) {
@@ -392,17 +392,17 @@ TEST_F(QuiescePlannerTest, AUnitThatIsAloneIsLeftInPeace) {
 }
 
 TEST_F(QuiescePlannerTest, WithoutStepsItWaitsUntilAllRestOrTheTimeIsOver) {
-  planner_ = QuiescePlanner({.step = false}, {}, now_, now_ + 100s);
+  planner_ = QuiescePlanner({.call_grants = false}, {}, now_, now_ + 100s);
   EXPECT_EQ(After(99s, "1w 2g").kind, Kind::kWait);
   EXPECT_EQ(Decide("1g 2g").kind, Kind::kRested);
-  planner_ = QuiescePlanner({.step = false}, {}, now_, now_ + 100s);
+  planner_ = QuiescePlanner({.call_grants = false}, {}, now_, now_ + 100s);
   EXPECT_EQ(After(100s, "1w 2g").kind, Kind::kFailed);
 }
 
 TEST_F(QuiescePlannerTest, CallsBehindWorkAreNoLeaps) {
   After(250ms, "1wg 2wg");
   Decide("1g 2wg", {{Unit("1"), 1}, {Unit("2"), 1}});
-  EXPECT_EQ(Steps(After(1s, "1g 2wg")), "1x64");
+  EXPECT_EQ(Grants(After(1s, "1g 2wg")), "1x64");
   EXPECT_EQ(planner_.figures().leaps, 0u);
 }
 
@@ -431,8 +431,8 @@ TEST_F(QuiescePlannerTest, FailsSoonWhereTheUnitThatOthersWaitForWaitsForRoom) {
   EXPECT_EQ(After(50ms, "1w 2r").kind, Kind::kFailed);
 }
 
-TEST_F(QuiescePlannerTest, UnitAtTheGateIsSteppedThoughAnotherWaitsForRoom) {
-  EXPECT_EQ(Steps(After(60ms, "1w 2r 3g")), "3x64");
+TEST_F(QuiescePlannerTest, UnitAtTheGateIsGrantedCallsThoughAnotherWaitsForRoom) {
+  EXPECT_EQ(Grants(After(60ms, "1w 2r 3g")), "3x64");
   EXPECT_EQ(Decide("1 2r 3g", {{Unit("3"), 1}}).kind, Kind::kRested);
 }
 

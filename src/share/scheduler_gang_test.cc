@@ -572,7 +572,7 @@ TEST_F(SchedulerDeadlocks, NoAllocationIsDeniedWhereEvictionMakesRoom) {
   EXPECT_TRUE(Said<action::Deny>().empty());
 }
 
-TEST_F(SchedulerDeadlocks, JobThatDoesNotYieldForAnotherReasonIsNoJam) {
+TEST_F(SchedulerDeadlocks, JobThatDoesNotYieldForAnotherReasonIsNoDeadlock) {
   Deadlock(/*for_room=*/false);
   Pass(60s);
   Tell(event::Tick{});

@@ -16,13 +16,13 @@ class JobThatDoesNotYieldTest : public ShareScheduler {
     Has(kB, {}, GiB(10));
     Pass(60s);
     Is(kB, TenantActivity::kWaiting);
-    bring_ = One<action::Restore>().order;
+    restore_ = One<action::Restore>().order;
     Said<action::MemoryGrant>();
   }
-  // B stops bringing its memory, and waits.
+  // B's restore stops, and waits.
   void StopB() {
     EXPECT_EQ(One<action::CancelRestore>().tenant, kB);
-    Tell(event::RestoreDone{kB, bring_, "stopped"});
+    Tell(event::RestoreDone{kB, restore_, "stopped"});
     Has(kB, {}, GiB(10));
   }
   TenantStatus Of(TenantId tenant) {
@@ -31,7 +31,7 @@ class JobThatDoesNotYieldTest : public ShareScheduler {
       if (each.tenant == tenant) return each;
     return {};
   }
-  OrderId bring_ = 0;
+  OrderId restore_ = 0;
 };
 
 TEST_F(JobThatDoesNotYieldTest, RunsOnAndTheOtherWaitsWithTheReason) {
@@ -83,7 +83,7 @@ TEST_F(JobThatDoesNotYieldTest, TimeOfFailedAttemptBecomesLongestUnitOfWork) {
     EXPECT_EQ(Of(kA).longest_unit, given) << "not the second in which its answer could have come";
     StopB();
     Tick();
-    bring_ = One<action::Restore>().order;
+    restore_ = One<action::Restore>().order;
   }
   Said<action::MemoryGrant>();
   Said<action::Open>();
@@ -132,7 +132,7 @@ TEST_F(JobThatDoesNotYieldTest, IsAskedAgainAtGrowingIntervalsAndReportedOnce) {
     const Span pause = now_ - since;
     EXPECT_GE(pause, last_pause);
     ran += last_pause = pause;
-    bring_ = One<action::Restore>().order;
+    restore_ = One<action::Restore>().order;
     Said<action::MemoryGrant>();
   }
   EXPECT_LT(100 * asked, 2 * ran) << "it costs it a hundredth of its time, or two";
@@ -297,7 +297,7 @@ TEST_F(JobThatDoesNotAnswerTest, IsReportedWithThisReasonEachTime) {
     Said<action::Close>();
     Tell(event::ResponsivenessChanged{kA, true});
     EXPECT_EQ(One<action::Close>().tenant, kA) << "it is asked at once";
-    bring_ = One<action::Restore>().order;
+    restore_ = One<action::Restore>().order;
     Said<action::MemoryGrant>();
   }
 }

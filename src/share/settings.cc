@@ -73,7 +73,7 @@ std::string_view ToString(MemoryBackend memory) { return WordOf(kMemories, memor
 std::string_view ToString(OnNoYield how) { return WordOf(kHows, how); }
 
 base::Result<PolicyKind> ParsePolicy(std::string_view word) { return Parse(kPolicies, "share.policy", word); }
-base::Result<ConcurrencyMode> ParseCompute(std::string_view word) {
+base::Result<ConcurrencyMode> ParseConcurrency(std::string_view word) {
   return Parse(kComputes, "share.compute", word);
 }
 base::Result<MemoryBackend> ParseMemory(std::string_view word) {

@@ -68,7 +68,7 @@ std::string_view ToString(ConcurrencyMode compute);
 std::string_view ToString(MemoryBackend memory);
 std::string_view ToString(OnNoYield how);
 base::Result<PolicyKind> ParsePolicy(std::string_view word);
-base::Result<ConcurrencyMode> ParseCompute(std::string_view word);
+base::Result<ConcurrencyMode> ParseConcurrency(std::string_view word);
 base::Result<MemoryBackend> ParseMemory(std::string_view word);
 base::Result<OnNoYield> ParseOnNoYield(std::string_view word);
 base::Result<OnNoYield> ParseOnNoAnswer(std::string_view word);

@@ -64,7 +64,7 @@ TEST(ShareSettings, WordsAreReadAsTheyAreWritten) {
     EXPECT_EQ(ParsePolicy(ToString(policy)).value(), policy);
   for (const auto compute :
        {ConcurrencyMode::kConcurrent, ConcurrencyMode::kExclusive, ConcurrencyMode::kAuto})
-    EXPECT_EQ(ParseCompute(ToString(compute)).value(), compute);
+    EXPECT_EQ(ParseConcurrency(ToString(compute)).value(), compute);
   for (const auto how : {OnNoYield::kWait, OnNoYield::kSuspend, OnNoYield::kEnd})
     EXPECT_EQ(ParseOnNoYield(ToString(how)).value(), how);
   for (const auto how :
@@ -72,7 +72,7 @@ TEST(ShareSettings, WordsAreReadAsTheyAreWritten) {
     EXPECT_EQ(ParseUnchanged(ToString(how)).value(), how);
   EXPECT_THAT(ParseUnchanged("on").error().message, HasSubstr("hash, compare, off"));
   EXPECT_THAT(ParsePolicy("Fair").error().message, HasSubstr("fair, priority, fcfs"));
-  EXPECT_FALSE(ParseCompute(""));
+  EXPECT_FALSE(ParseConcurrency(""));
   EXPECT_FALSE(ParseOnNoYield("kill"));
 }
 

@@ -79,7 +79,7 @@ TEST(ChooseToResume, RoomHasToLastWithoutABreakForOneThatWasPushedOff) {
   EXPECT_THAT(at(20, 4).now, ElementsAre(JobId{1}));
 }
 
-TEST(ChooseReturningProperty, NeverGivesMoreThanThereIsAndAlwaysServesTheFirst) {
+TEST(ChooseToResumeProperty, NeverGivesMoreThanThereIsAndAlwaysServesTheFirst) {
   EXPECT_TRUE(rc::check("fits", [] {
     std::vector<ResumeCandidate> candidates;
     for (int id = *rc::gen::inRange(0, 6); id > 0; --id) {

@@ -377,7 +377,7 @@ std::optional<MonoTime> SuspensionStateMachine::Deadline() const {
     if (!back && member.left_until) {
       if (phase() == SuspensionPhase::kSuspended && IsOnGpu(member)) at(*member.left_until);
     } else if (IsShimAtWork(member)) {
-      at(AtWorkSince(member) + (back ? settings_.return_limit : settings_.evict_limit));
+      at(AtWorkSince(member) + (back ? settings_.restore_limit : settings_.evict_limit));
     } else if (back ? MayNotCome(member) : MayBegin(member)) {
       at(member.ordered_at + settings_.answer_limit);
     }

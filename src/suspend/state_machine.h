@@ -60,14 +60,14 @@ struct SuspensionSettings {
   base::Millis settle_limit{1'000};  // for the driver to show what a shim already counts
   base::Millis answer_limit{5'000};  // for a shim to take up an order
   base::Millis evict_limit{120'000};  // for a shim to carry out an eviction
-  base::Millis return_limit{120'000};
+  base::Millis restore_limit{120'000};
   base::Millis retry{30'000};  // the wait after a failure that may pass: no room, or a process that could not
                                // be taken off the GPU
   int retries = 10;            // of a way back; after these a new request is needed
   // For a job that shares its GPU: on the way back, memory that its shims have in host memory stays there,
   // and their gates stay closed; the share controller brings that memory in during the job's turn. This does
   // not hold where the job moves to another GPU.
-  bool returns_held = false;
+  bool restores_held = false;
 };
 
 // How far a shim is with an eviction for a suspension; made of its residency in the ledger. kFailed: the last
@@ -195,7 +195,7 @@ struct OrderFetchToGpu {
 };
 struct OrderRestore {
   base::ProcessId process;
-  bool held = false;  // with its gate closed and its memory where it is (SuspensionSettings::returns_held)
+  bool held = false;  // with its gate closed and its memory where it is (SuspensionSettings::restores_held)
   friend bool operator==(const OrderRestore&, const OrderRestore&) = default;
 };
 // Asks whether the driver can checkpoint. The state machine asks early: the question starts the mover while

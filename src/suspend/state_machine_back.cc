@@ -22,7 +22,7 @@ void SuspensionStateMachine::GoBack(MonoTime now) {
 
 // A job that has not left needs no turn to come back.
 bool SuspensionStateMachine::RestoresHeld() const {
-  if (!settings_.returns_held || record_.target) return false;
+  if (!settings_.restores_held || record_.target) return false;
   return phase() != SuspensionPhase::kUndoing ||
          std::any_of(members_.begin(), members_.end(),
                      [](const auto& one) { return IsAway(one.second) || IsShimAtWork(one.second); });
@@ -232,9 +232,9 @@ bool SuspensionStateMachine::RestoreMemory(Order order, MonoTime now) {
       continue;  // nobody is there to answer
     if (IsShimAtWork(member)) {
       waiting = true;
-      if (now < AtWorkSince(member) + settings_.return_limit) continue;
+      if (now < AtWorkSince(member) + settings_.restore_limit) continue;
       FailBack(fmt::format("process {} did not take its memory back within {}: {} are in host memory", id.pid,
-                           FormatDuration(settings_.return_limit), FormatBytes(evicted)),
+                           FormatDuration(settings_.restore_limit), FormatBytes(evicted)),
                Failure::kPassing, now);
       return true;
     }

@@ -35,7 +35,7 @@ TEST(SuspendBack, WaitsForRoomThenRestoresParentsFirstThenTheShimsReturn) {
   EXPECT_THAT(s.Restored(11), ElementsAre("restore 12"));
   EXPECT_THAT(s.Restored(12), ElementsAre("return 11"));
   EXPECT_THAT(s.Shim(11, EvictionProgress::kRestoring), IsEmpty());
-  EXPECT_THAT(s.Returned(11), ElementsAre("= running", "! job_resumed"));
+  EXPECT_THAT(s.MemoryRestored(11), ElementsAre("= running", "! job_resumed"));
   EXPECT_EQ(s.machine.Deadline(), std::nullopt);
   EXPECT_TRUE(s.machine.record().held.empty());
 }
@@ -43,7 +43,7 @@ TEST(SuspendBack, WaitsForRoomThenRestoresParentsFirstThenTheShimsReturn) {
 TEST(SuspendBack, AJobThatSharesResumesBeforeItsTurnRestoresTheRest) {
   Story s = Suspended();
   s.by_hand = true;
-  s.machine.SetSettings({.returns_held = true});
+  s.machine.SetSettings({.restores_held = true});
   s.Resume();
   EXPECT_EQ(s.machine.Needs(s.now), (BytesByGpu{{"a", GiB(2)}})) << "what the driver gives back";
   EXPECT_THAT(s.Room(GiB(2)), ElementsAre("= resuming resuming", "restore 11"));
@@ -231,7 +231,7 @@ TEST(SuspendBackFailure, AJobOfWhichNothingCouldBeTakenAgainDoesNotStandStill) {
 
 TEST(SuspendBackFailure, AJobThatTakesTurnsWaitsForItsTurnAfterwards) {
   SuspensionSettings settings;
-  settings.returns_held = true;
+  settings.restores_held = true;
   Story s(settings);
   s.Process(11, GiB(1), MiB(900));
   s.Process(12, GiB(1), MiB(900));
@@ -311,7 +311,7 @@ TEST(SuspendMove, GoesOutAndComesBackOnTheOtherGpu) {
   EXPECT_THAT(s.Room(GiB(10), true, "b"), ElementsAre("= resuming moving", "restore 11 a>b b>a c>c"));
   EXPECT_EQ(s.machine.record().held.begin()->second.begin()->first, "a");
   EXPECT_THAT(s.Restored(11), ElementsAre("moved b", "return 11"));
-  EXPECT_THAT(s.Returned(11), ElementsAre("= running", "! job_moved"));
+  EXPECT_THAT(s.MemoryRestored(11), ElementsAre("= running", "! job_moved"));
   EXPECT_FALSE(s.machine.record().target);
 }
 
@@ -328,7 +328,7 @@ TEST(SuspendMove, AnUnansweredRestoreCountsOnTheNewGpu) {
   EXPECT_THAT(s.Says(11, MoverOutcome::kLost, DriverState::kUnknown), ElementsAre("state? 11"));
   EXPECT_THAT(s.Says(11, MoverOutcome::kDone, DriverState::kRunning), ElementsAre("moved b", "return 11"));
   EXPECT_EQ(s.machine.record().held.begin()->second, (BytesByGpu{{"b", GiB(10)}}));
-  EXPECT_THAT(s.Returned(11), ElementsAre("= running", "! job_moved"));
+  EXPECT_THAT(s.MemoryRestored(11), ElementsAre("= running", "! job_moved"));
 }
 
 // A job that has left a, and is being restored on b.
@@ -447,7 +447,7 @@ TEST(SuspendMove, AProcessThatStayedOnTheOtherGpuLeavesItFirst) {
   s.now += SuspensionSettings{}.retry;
   EXPECT_THAT(s.Room(GiB(10), true, "a"), ElementsAre("= resuming resuming", "restore 11 a>b b>a c>c"));
   EXPECT_THAT(s.Restored(11), ElementsAre("moved a", "return 11"));
-  EXPECT_THAT(s.Returned(11), ElementsAre("= running", "! job_moved"));
+  EXPECT_THAT(s.MemoryRestored(11), ElementsAre("= running", "! job_moved"));
 }
 
 TEST(SuspendMove, OneThatWaitsForRoomCountsWhereItWasWhenItIsCalledOff) {
@@ -505,7 +505,7 @@ TEST(SuspendMove, NeedsTheDriversCheckpoint) {
   s.Move("b");
   EXPECT_THAT(s.Can(false), IsEmpty());
   EXPECT_THAT(s.Evicted(11), ElementsAre("= undoing move_failed", "! move_failed", "return 11"));
-  EXPECT_THAT(s.Returned(11), ElementsAre("= running move_failed"));
+  EXPECT_THAT(s.MemoryRestored(11), ElementsAre("= running move_failed"));
   EXPECT_FALSE(s.machine.CanMove("b"));
 }
 

@@ -68,8 +68,8 @@ TEST_F(SuspensionOfSharedMemoryTest, ReturnNeedsNoDriverAndNoRoomForMemoryThatSt
   EXPECT_EQ(s_.machine.Needs(s_.now), (BytesByGpu{{"a", GiB(9)}, {"b", GiB(9)}}));
   EXPECT_THAT(s_.Feed(event::RoomAvailable{{{"a", GiB(9)}, {"b", GiB(9)}}, true}),
               ElementsAre("= resuming resuming", "return 11", "return 12"));
-  EXPECT_THAT(s_.Returned(12), IsEmpty());
-  EXPECT_THAT(s_.Returned(11), ElementsAre("= running", "! job_resumed"));
+  EXPECT_THAT(s_.MemoryRestored(12), IsEmpty());
+  EXPECT_THAT(s_.MemoryRestored(11), ElementsAre("= running", "! job_resumed"));
   EXPECT_TRUE(s_.machine.record().left.empty());
 }
 
@@ -201,7 +201,7 @@ TEST_F(SuspensionOfSharedMemoryTest, FailedEvictionOfOneProcessLetsAllRunOn) {
   EXPECT_THAT(s_.Shim(11, EvictionProgress::kFailed, "no host memory"),
               ElementsAre("= undoing suspend_failed", "! suspend_failed", "return 11", "return 12"));
   s_.Shim(11, EvictionProgress::kOnGpu);
-  EXPECT_THAT(s_.Returned(12), ElementsAre("= running suspend_failed"));
+  EXPECT_THAT(s_.MemoryRestored(12), ElementsAre("= running suspend_failed"));
   EXPECT_TRUE(s_.machine.record().left.empty());
 }
 
@@ -231,8 +231,8 @@ TEST_F(SuspensionOfSharedMemoryTest, AJobThatComesBackCanBeSuspendedAgain) {
     Suspend();
     s_.Resume();
     s_.Feed(event::RoomAvailable{{{"a", GiB(9)}, {"b", GiB(9)}}, true});
-    s_.Returned(11);
-    s_.Returned(12);
+    s_.MemoryRestored(11);
+    s_.MemoryRestored(12);
     s_.Observe();
   }
 }

@@ -54,7 +54,7 @@ TEST(SuspendMover, MoverCopiesBackDuringRestoreAndShimFetchesAfterBoth) {
   Story first = OnTheWayBack();
   EXPECT_THAT(first.MoverAnswered(11, Verb::kLoad), IsEmpty());
   EXPECT_THAT(first.Restored(11), ElementsAre("return 11"));
-  EXPECT_THAT(first.Returned(11), ElementsAre("= running", "! job_resumed"));
+  EXPECT_THAT(first.MemoryRestored(11), ElementsAre("= running", "! job_resumed"));
   Story second = OnTheWayBack();
   EXPECT_THAT(second.Restored(11), IsEmpty());
   EXPECT_THAT(second.MoverAnswered(11, Verb::kLoad), ElementsAre("return 11"));
@@ -77,7 +77,7 @@ TEST(SuspendMover, MemoryStaysOnTheGpuThatItLeavesUntilTheProcessIsOnTheOther) {
               ElementsAre("= resuming moving", "load 11 b", "restore 11 a>b b>a c>c"));
   EXPECT_THAT(s.Straight(11, Verb::kLoad), IsEmpty());
   EXPECT_THAT(s.Restored(11), ElementsAre("moved b", "return 11"));
-  EXPECT_THAT(s.Returned(11), ElementsAre("= running", "! job_moved"));
+  EXPECT_THAT(s.MemoryRestored(11), ElementsAre("= running", "! job_moved"));
 }
 
 TEST(SuspendMover, MemoryDoesNotWaitOnTheGpuThatItLeaves) {
@@ -183,7 +183,7 @@ TEST(SuspendMover, FailedCopyGivesMemoryBackUnchanged) {
   EXPECT_THAT(s.MoverAnswered(11, Verb::kLoad), IsEmpty()) << "the driver is still at it";
   EXPECT_THAT(s.Checkpointed(11), ElementsAre("restore 11"));
   EXPECT_THAT(s.Restored(11), ElementsAre("return 11"));
-  EXPECT_THAT(s.Returned(11), ElementsAre("= running suspend_failed"));
+  EXPECT_THAT(s.MemoryRestored(11), ElementsAre("= running suspend_failed"));
   EXPECT_THAT(s.Detail(), HasSubstr("the memory of process 11: it said so"));
 }
 

@@ -129,7 +129,7 @@ TEST(SuspendOutFailure, WorkThatDoesNotComeToRestLetsTheJobRunOn) {
               ElementsAre("= undoing suspend_failed", "! suspend_failed", "restore 12"));
   EXPECT_THAT(s.Restored(12), ElementsAre("return 11"));
   EXPECT_THAT(s.Shim(11, EvictionProgress::kRestoring), IsEmpty());
-  EXPECT_THAT(s.Returned(11), ElementsAre("= running suspend_failed"));
+  EXPECT_THAT(s.MemoryRestored(11), ElementsAre("= running suspend_failed"));
   EXPECT_EQ(s.Detail(), "the GPU work of process 11 did not come to rest within 10s");
 }
 
@@ -144,7 +144,7 @@ TEST(SuspendOutFailure, AnEvictionThatFailsIsNotCheckpointedInstead) {
   EXPECT_THAT(s.Shim(11, EvictionProgress::kFailed, "9GiB of host memory are not to be had"),
               ElementsAre("= undoing suspend_failed", "! suspend_failed", "return 11", "return 12"));
   EXPECT_THAT(s.Shim(11, EvictionProgress::kOnGpu), IsEmpty());
-  EXPECT_THAT(s.Returned(12), ElementsAre("= running suspend_failed"));
+  EXPECT_THAT(s.MemoryRestored(12), ElementsAre("= running suspend_failed"));
   EXPECT_THAT(s.Detail(), HasSubstr("9GiB of host memory are not to be had"));
 }
 
@@ -181,7 +181,7 @@ TEST(SuspendOutFailure, AnEvictionWithoutEndIsGivenUp) {
   s.Suspend();
   EXPECT_THAT(s.Shim(11, EvictionProgress::kEvicting), IsEmpty());
   EXPECT_THAT(s.Wait(), ElementsAre("= undoing suspend_failed", "! suspend_failed", "return 11"));
-  EXPECT_THAT(s.Returned(11), ElementsAre("= running suspend_failed"));
+  EXPECT_THAT(s.MemoryRestored(11), ElementsAre("= running suspend_failed"));
 }
 
 TEST(SuspendOutFailure, AMoverThatDiesIsAskedAgainWhereTheProcessIs) {
@@ -284,8 +284,8 @@ TEST(SuspendWithoutCheckpoint, EvictionAloneCountsAndSaysWhatStays) {
   EXPECT_THAT(s.Resume(), ElementsAre("= suspended resources"));
   EXPECT_EQ(s.machine.Needs(s.now), (BytesByGpu{{"a", MiB(9530)}})) << "what stayed needs no room";
   EXPECT_THAT(s.Room(GiB(10)), ElementsAre("= resuming resuming", "return 11", "return 12"));
-  EXPECT_THAT(s.Returned(11), IsEmpty());
-  EXPECT_THAT(s.Returned(12), ElementsAre("= running", "! job_resumed"));
+  EXPECT_THAT(s.MemoryRestored(11), IsEmpty());
+  EXPECT_THAT(s.MemoryRestored(12), ElementsAre("= running", "! job_resumed"));
 }
 
 TEST(SuspendOut, ManagedMemoryIsRefusedBeforeAnythingIsTouched) {

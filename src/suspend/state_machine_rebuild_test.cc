@@ -75,7 +75,7 @@ TEST(SuspendRebuild, OnTheWayBackItGoesOn) {
   Story s = Restarted(before);
   EXPECT_THAT(s.Observe(), ElementsAre("state? 11"));
   EXPECT_THAT(s.Says(11, MoverOutcome::kDone, DriverState::kRunning), ElementsAre("return 11"));
-  EXPECT_THAT(s.Returned(11), ElementsAre("= running", "! job_resumed"));
+  EXPECT_THAT(s.MemoryRestored(11), ElementsAre("= running", "! job_resumed"));
 }
 
 TEST(SuspendRebuild, AnUndoingGoesOnAndKeepsItsReason) {
@@ -86,7 +86,7 @@ TEST(SuspendRebuild, AnUndoingGoesOnAndKeepsItsReason) {
   Story s = Restarted(before);
   EXPECT_THAT(s.Observe(), ElementsAre("state? 11"));
   EXPECT_THAT(s.Says(11, MoverOutcome::kDone, DriverState::kRunning), ElementsAre("return 11"));
-  EXPECT_THAT(s.Returned(11), ElementsAre("= running suspend_failed"));
+  EXPECT_THAT(s.MemoryRestored(11), ElementsAre("= running suspend_failed"));
   EXPECT_THAT(s.Detail(), HasSubstr("did not come to rest"));
 }
 
@@ -97,7 +97,7 @@ TEST(SuspendRebuild, MemoryEvictedWithoutARecordIsRestored) {
   s.At(11).gpus["a"] = {GiB(1), {}, GiB(9)};
   EXPECT_THAT(s.Observe(), ElementsAre("= undoing suspend_failed", "state? 11"));
   EXPECT_THAT(s.Says(11, MoverOutcome::kDone, DriverState::kRunning), ElementsAre("return 11"));
-  EXPECT_THAT(s.Returned(11), ElementsAre("= running suspend_failed"));
+  EXPECT_THAT(s.MemoryRestored(11), ElementsAre("= running suspend_failed"));
 }
 
 TEST(SuspendRebuild, WithoutCheckpointInTheDriverNothingWasCheckpointed) {

@@ -102,7 +102,7 @@ TEST_F(SuspensionOfSeveralProcesses, MoveFailsWhenOneDoesNotComeToRest) {
 
 TEST_F(SuspensionOfSeveralProcesses, AJobThatSharesRunsOnAsWellWithoutWaitingForItsTurn) {
   SuspensionSettings settings;
-  settings.returns_held = true;
+  settings.restores_held = true;
   s_.machine.SetSettings(settings);
   s_.Suspend();
   int returned = 0;

@@ -156,9 +156,9 @@ class Story {
   // Its memory is on the GPU, and its gate is closed.
   Words Fetched(pid_t pid) {
     At(pid).held = true;
-    return Returned(pid);
+    return MemoryRestored(pid);
   }
-  Words Returned(pid_t pid) {
+  Words MemoryRestored(pid_t pid) {
     for (auto& [gpu, share] : At(pid).gpus) share = {share.used + share.evicted, share.evicted, {}};
     return Shim(pid, EvictionProgress::kOnGpu);
   }

@@ -40,7 +40,8 @@ GEQ, PORTABLE, MAPPED = 0, 1, 2
 END, QUEUED = 2, 3  # indices of the words that name the last step, and the last that the first process has queued
 MOST_BLOCKS = 10
 NON_BLOCKING, THREAD_LOCAL = 1, 1
-FIRST_SLOT, SLOT_BYTES, SLOTS, SLOT_FLAGS, STEPS = 4096, 384, 1024, 4, 4  # of a ledger (docs/shim-protocol.md)
+# Of a ledger (docs/shim-protocol.md).
+FIRST_SLOT, SLOT_BYTES, SLOTS, SLOT_FLAGS, TAKES_CALL_GRANTS = 4096, 384, 1024, 4, 4
 
 
 class Nothing:
@@ -82,8 +83,8 @@ class Old(Nothing):
         own = next(slot for slot in slots if ctypes.c_uint32.from_address(slot).value == os.getpid())
         flags = ctypes.c_uint32.from_address(own + SLOT_FLAGS)
         while True:
-            if flags.value & STEPS:
-                flags.value &= ~STEPS
+            if flags.value & TAKES_CALL_GRANTS:
+                flags.value &= ~TAKES_CALL_GRANTS
             time.sleep(0.0005)
 
 

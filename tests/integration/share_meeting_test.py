@@ -218,11 +218,11 @@ class Resting(TurnsCase):
         self.ends_with_its_data("one")
 
 
-class NotStepped(TurnsCase):
-    """The administrator has switched the steps off."""
+class WithoutCallGrants(TurnsCase):
+    """The administrator has switched the granting of calls off."""
     more = TurnsCase.more.replace("[suspend]", "step = false\n[suspend]", 1)
 
-    def test_gangs_do_not_yield_until_steps_are_switched_on(self):
+    def test_gangs_do_not_yield_until_call_grants_are_switched_on(self):
         one = self.meeting("one", share=True)
         self.goes_on("one")
         other = self.meeting("other", share=True)

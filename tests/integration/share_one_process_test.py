@@ -147,19 +147,19 @@ class Suspended(OffCase):
     size = 48
 
     def test_suspended_job_leaves_both_gpus_and_comes_back_with_its_data(self):
-        def was_stepped():
+        def was_granted_calls():
             return any(event["data"]["steps"] for event in self.all_told("job_suspended", job))
 
         job = self.gang("job", size=self.size, options=("--ahead", 4, "--think", "40ms"))
         for number in range(20):
-            if number >= 4 and was_stepped():  # most come to rest by themselves
+            if number >= 4 and was_granted_calls():  # most come to rest by themselves
                 break
             left = self.goes("job")["memory"]["left"]
             self.assertLessEqual(max(left.values(), default=0), SIZE * MIB, "the driver takes the contexts as well")
             until("the driver shows no more of it", lambda: all(
                 used <= left.get(gpu, 0) for gpu, used in self.held_on(job).items()), lambda: (left, self.held_on(job)))
             self.comes_back("job")
-        self.assertTrue(was_stepped())
+        self.assertTrue(was_granted_calls())
         self.ends_with_its_data("job")
 
     def test_host_memory_is_made_ready_for_both_gpus(self):

@@ -107,14 +107,14 @@ class EvictCase(ShimCase):
         self.assertEqual(process.wait(), 0)
         return answer
 
-    def stages(self, ledger):
-        return json.loads(ledger("stages"))
+    def statuses(self, ledger):
+        return json.loads(ledger("statuses"))
 
     def only(self, ledger):
         """The only process of the job."""
-        stages = self.stages(ledger)
-        self.assertEqual(len(stages), 1, stages)
-        return stages[0]
+        statuses = self.statuses(ledger)
+        self.assertEqual(len(statuses), 1, statuses)
+        return statuses[0]
 
     def until(self, what, remark=lambda: None):
         """Waits until what() is true, and returns its value. remark() says what stands, where it stays false."""
@@ -126,15 +126,15 @@ class EvictCase(ShimCase):
 
     def until_on_gpu(self, ledger):
         """The service thread starts with the first context, perhaps after the program's "ready"."""
-        self.until(lambda: self.only(ledger)["stage"] == ON_GPU)
+        self.until(lambda: self.only(ledger)["residency"] == ON_GPU)
 
     def order(self, ledger, pid, out):
         self.assertEqual(ledger("order", pid, int(out)), "ok")
         self.assertEqual(ledger("await", pid, 60_000), "ok")
-        return [one for one in self.stages(ledger) if one["pid"] == pid][0]
+        return [one for one in self.statuses(ledger) if one["pid"] == pid][0]
 
-    def assert_stands(self, one, stage, trouble=0):
-        self.assertEqual((one["stage"], one["answered"], one["trouble"]), (stage, True, trouble), one)
+    def assert_stands(self, one, residency, error=0):
+        self.assertEqual((one["residency"], one["answered"], one["error"]), (residency, True, error), one)
 
     def kill_mover(self, ledger):
         """Kills the mover that runs now; returns when it has ended for a parent that starts the next one."""
@@ -163,7 +163,7 @@ class Data(EvictCase):
         for out in (1, 0):
             ledger("order", pid, out)
             ledger("await", pid, 60_000)
-            stood.append(next((one for one in self.stages(ledger) if one["pid"] == pid), None))
+            stood.append(next((one for one in self.statuses(ledger) if one["pid"] == pid), None))
         return stood
 
     def test_is_the_same_after_many_times_away_while_kernels_run(self):
@@ -172,7 +172,7 @@ class Data(EvictCase):
         pid = self.only(ledger)["pid"]
         for cycle in range(20):
             out, back = self.cycle(ledger, pid)
-            self.assertEqual((out["stage"], back["stage"]), (EVICTED, ON_GPU))
+            self.assertEqual((out["residency"], back["residency"]), (EVICTED, ON_GPU))
             if cycle == 0:
                 self.assertEqual((out["evicted"], out["evictable"]), (8 * MIB, 0))  # and its small allocations
                 self.assertEqual((back["evicted"], back["evictable"]), (0, 8 * MIB))
@@ -230,7 +230,7 @@ class EvictedProcess(EvictCase):
         os.kill(pid, signal.SIGKILL)
         process.wait()
         ledger.until_given_back(self.uuid)
-        self.assertEqual(self.stages(ledger), [])
+        self.assertEqual(self.statuses(ledger), [])
         self.assertEqual(self.device_used(), at_start)
 
     def test_can_be_checkpointed_by_the_driver_and_restored(self):
@@ -268,7 +268,7 @@ class EvictedProcess(EvictCase):
         self.assertEqual(ledger("order", "all", 1), "1")
         self.assertEqual(ledger("await", "all", 60_000), "ok")
         second = self.start(*self.probe_command("holds", 16, 8))
-        while len(self.stages(ledger)) < 2 or any(one["stage"] != EVICTED for one in self.stages(ledger)):
+        while len(self.statuses(ledger)) < 2 or any(one["residency"] != EVICTED for one in self.statuses(ledger)):
             ledger("await", "all", 100)
         self.assertEqual(ledger("order", "all", 0), "2")
         self.assertEqual(second.stdout.readline(), "ready\n")
@@ -283,8 +283,9 @@ class EvictedProcess(EvictCase):
         self.assertEqual(ledger("await", "all", 60_000), "ok")
         second = self.start("env", f"LD_PRELOAD={BUILD}/tests/slow_threads.so:{SHIM}",
                             *self.probe_command("holds", 16, 8))
-        self.until(lambda: len(self.stages(ledger)) == 2)
-        self.until(lambda: all(one["stage"] == EVICTED for one in self.stages(ledger)), lambda: self.stages(ledger))
+        self.until(lambda: len(self.statuses(ledger)) == 2)
+        self.until(lambda: all(one["residency"] == EVICTED for one in self.statuses(ledger)),
+                   lambda: self.statuses(ledger))
         self.assertEqual(select.select([second.stdout], [], [], 0)[0], [], "it has its memory, so a call passed")
         self.assertEqual(ledger("order", "all", 0), "2")
         self.assertEqual(second.stdout.readline(), "ready\n")
@@ -351,14 +352,14 @@ class EndingProgram(EvictCase):
         self.assert_stands(self.order(ledger, pid, True), EVICTED)
         with self.mover_stopped(ledger):
             ledger("order", pid, 0)
-            self.until(lambda: self.only(ledger)["stage"] == RESTORING)
+            self.until(lambda: self.only(ledger)["residency"] == RESTORING)
             self.end_main(process)
             ended = time.monotonic()
         self.until(lambda: (ledger("await", pid, 20), ledger("moved").split()[1] == str(24 * MIB) or
                             time.monotonic() > ended + 3)[1])
-        stage = self.only(ledger)["stage"]
+        residency = self.only(ledger)["residency"]
         if time.monotonic() < ended + 4:  # a process that lives longer comes back anyway
-            self.assertEqual(stage, RESTORING)
+            self.assertEqual(residency, RESTORING)
         self.assert_ends_well(process)
 
     def test_program_that_ended_while_evicted_is_restored_on_order(self):
@@ -479,9 +480,9 @@ class PacedProgram(EvictCase):
         self.assert_stands(self.only(ledger), HELD)
         self.assert_gpu_stands(process)
         before = int(self.tell(process, "hurry"))
-        number = int(ledger("step", pid, 0, 1))
-        self.until(lambda: (one := self.only(ledger))["stepped"][0] == number and one["stepped"][1] != 0
-                   and one["stage"] == HELD)
+        number = int(ledger("grant_calls", pid, 0, 1))
+        self.until(lambda: (one := self.only(ledger))["grant_report"][0] == number and one["grant_report"][1] != 0
+                   and one["residency"] == HELD)
         ended = int(self.tell(process))
         self.assertGreater(ended, before + self.STREAMS)
         time.sleep(0.1)
@@ -494,13 +495,13 @@ class PacedProgram(EvictCase):
         self.hold(ledger, pid)
         self.assert_gpu_stands(process)
         self.assertLess(sum(self.finish(process)["counts"]), self.STREAMS * self.EACH)
-        self.until(lambda: self.stages(ledger) == [])
+        self.until(lambda: self.statuses(ledger) == [])
 
     def test_is_killed_where_it_stands(self):
         ledger, process, pid = self.ahead()
         self.hold(ledger, pid)
         os.kill(pid, signal.SIGKILL)
-        self.until(lambda: self.stages(ledger) == [])
+        self.until(lambda: self.statuses(ledger) == [])
 
     def test_goes_on_when_its_pace_ends_while_it_stands(self):
         ledger, process, pid = self.ahead()
@@ -650,7 +651,7 @@ class PacedProgram(EvictCase):
             """Not where the work stands before it has begun."""
             while ledger("order", pid, "hold") == "ok":
                 self.assertEqual(ledger("await", pid, 60_000), "ok")
-                if (one := self.only(ledger))["stage"] != HELD:
+                if (one := self.only(ledger))["residency"] != HELD:
                     return self.assert_stands(one, ON_GPU, BUSY)
                 self.assert_stands(self.order(ledger, pid, False), ON_GPU)
             return self.fail("there is no such process")
@@ -788,8 +789,8 @@ class ManyOrders(EvictCase):
         pid = self.only(ledger)["pid"]
         for number in range(200):
             ledger("order", pid, number % 3 % 2)
-        for out, stage in ((1, EVICTED), (0, ON_GPU)):
-            self.assert_stands(self.order(ledger, pid, out), stage)
+        for out, residency in ((1, EVICTED), (0, ON_GPU)):
+            self.assert_stands(self.order(ledger, pid, out), residency)
         self.assertEqual(self.finish(process)["wrong"], [])
 
     def test_death_during_orders_leaves_nothing_on_device_or_host(self):
@@ -805,7 +806,7 @@ class ManyOrders(EvictCase):
             ledger("await", pid, chance.randrange(0, 60))
             os.kill(pid, signal.SIGKILL)
             process.wait()
-            self.until(lambda: (ledger("reclaim"), ledger("used", self.uuid), ledger("host"), self.stages(ledger))[1:]
+            self.until(lambda: (ledger("reclaim"), ledger("used", self.uuid), ledger("host"), self.statuses(ledger))[1:]
                        == ("0", "0", []))
         # The mover releases the last process's memory by itself.
         self.until(lambda: self.device_used() == at_start)
@@ -836,14 +837,14 @@ class TheMover(EvictCase):
         chance = random.Random(3)
         self.until_on_gpu(ledger)
         for number in range(16):
-            if self.only(ledger)["stage"] == ON_GPU:
+            if self.only(ledger)["residency"] == ON_GPU:
                 self.assert_stands(self.order(ledger, pid, True), EVICTED)
             ledger("order", pid, 0)
             ledger("await", pid, chance.randrange(0, 60))
             self.kill_mover(ledger)
             self.assertEqual(ledger("await", pid, 60_000), "ok")
-            self.assertIn(self.only(ledger)["stage"], (ON_GPU, EVICTED), number)
-        if self.only(ledger)["stage"] == EVICTED:
+            self.assertIn(self.only(ledger)["residency"], (ON_GPU, EVICTED), number)
+        if self.only(ledger)["residency"] == EVICTED:
             self.assert_stands(self.order(ledger, pid, False), ON_GPU)
         self.assertTrue(json.loads(self.tell(process))["good"])
 
@@ -863,11 +864,11 @@ class Descriptors(EvictCase):
         soft, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
         few = len(os.listdir(f"/proc/{pid}/fd"))
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (few, hard))
-        self.assertEqual(self.order(ledger, pid, True)["stage"], ON_GPU)
+        self.assertEqual(self.order(ledger, pid, True)["residency"], ON_GPU)
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))
         self.assert_stands(self.order(ledger, pid, True), EVICTED)
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (max(3, few - 40), hard))  # below the number of open descriptors
-        self.assertEqual(self.order(ledger, pid, False)["stage"], EVICTED)
+        self.assertEqual(self.order(ledger, pid, False)["residency"], EVICTED)
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))
         self.assert_stands(self.order(ledger, pid, False), ON_GPU)
         self.assertTrue(json.loads(self.tell(process))["good"])
@@ -955,7 +956,7 @@ class ImpossibleOrders(EvictCase):
         pid = self.only(ledger)["pid"]
         for _ in range(3):
             self.assertEqual(ledger("order", pid, 1), "ok")
-            self.until(lambda: self.only(ledger)["stage"] == EVICTING)
+            self.until(lambda: self.only(ledger)["residency"] == EVICTING)
             self.assert_stands(self.order(ledger, pid, False), ON_GPU)
         self.assertEqual(self.tell(process), "ready\n")
         self.assert_stands(self.order(ledger, pid, True), EVICTED)
@@ -979,7 +980,7 @@ class ImpossibleOrders(EvictCase):
         ledger = self.serve()
         process = self.start_probe("holds", 16, 8)
         one = self.only(ledger)
-        self.assertEqual((one["stage"], one["evictable"]), (0, 0))
+        self.assertEqual((one["residency"], one["evictable"]), (0, 0))
         self.assertEqual(ledger("order", one["pid"], 1), "job 1 was not started to be evicted")
         self.assertTrue(json.loads(self.tell(process))["good"])
 

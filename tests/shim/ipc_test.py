@@ -134,7 +134,7 @@ class SharedMemory(IpcCase):
         self.open_all(importer, self.shared(exporter), SIZES)
         self.assertEqual(self.device_used(), before + other)
         self.assertEqual(int(ledger("used", self.uuid)), used + 2 * CONTEXT + 16 * MIB)
-        self.assertEqual({one["pid"]: one["evictable"] for one in self.stages(ledger)}[pid], 0)
+        self.assertEqual({one["pid"]: one["evictable"] for one in self.statuses(ledger)}[pid], 0)
         away = self.order(ledger, pid, True)
         self.assert_stands(away, EVICTED)
         self.assertEqual(away["evicted"], 0)
@@ -148,7 +148,7 @@ class SharedMemory(IpcCase):
         ledger = self.evictable()
         exporter = self.start_probe("exports", *SIZES)
         pid = self.only(ledger)["pid"]
-        shares = lambda: {one["pid"]: one["shares"] for one in self.stages(ledger)}
+        shares = lambda: {one["pid"]: one["shares"] for one in self.statuses(ledger)}
         for _ in range(2):
             self.assertEqual(shares(), {pid: False}, "also not when it has come back from the mover")
             self.assert_stands(self.order(ledger, pid, True), EVICTED)
@@ -341,7 +341,7 @@ class ManyTimes(IpcCase):
             """How many descriptors each thread has: the service thread has a table of its own."""
             tables = pathlib.Path(f"/proc/{pid}/task").glob("*/fd")
             return tuple(sorted({len(list(table.iterdir())) for table in tables}))
-        pids, first, now = [one["pid"] for one in self.stages(ledger)], None, None
+        pids, first, now = [one["pid"] for one in self.statuses(ledger)], None, None
         self.assertEqual(len(pids), 2)
         # A service thread begins with its process's table.
         self.until(lambda: all(len(descriptors_of(pid)) == 2 for pid in pids))

@@ -27,7 +27,7 @@ class LeaseCase(EvictCase):
     def command_to(self, ledger, pid, *what):
         self.assertEqual(ledger("order", pid, *what), "ok")
         self.assertEqual(ledger("await", pid, 60_000), "ok")
-        return [one for one in self.stages(ledger) if one["pid"] == pid][0]
+        return [one for one in self.statuses(ledger) if one["pid"] == pid][0]
 
     def hold(self, ledger, pid):
         one = self.command_to(ledger, pid, "hold")
@@ -73,11 +73,11 @@ class Holding(LeaseCase):
 
     def test_is_refused_where_work_or_captures_do_not_end(self):
         ledger = self.sharing(patience=200)
-        for name, trouble in (("waits_for_itself", BUSY), ("captures", CAPTURING)):
+        for name, error in (("waits_for_itself", BUSY), ("captures", CAPTURING)):
             process = self.start_probe(name)
-            pid = [one["pid"] for one in self.stages(ledger)][-1]
-            self.assert_stands(self.command_to(ledger, pid, "hold"), ON_GPU, trouble)
-            self.assert_stands(self.take(ledger, pid, MIB), ON_GPU, trouble)
+            pid = [one["pid"] for one in self.statuses(ledger)][-1]
+            self.assert_stands(self.command_to(ledger, pid, "hold"), ON_GPU, error)
+            self.assert_stands(self.take(ledger, pid, MIB), ON_GPU, error)
             self.tell(process)
             self.hold(ledger, pid)
             self.run_again(ledger, pid)
@@ -88,7 +88,7 @@ class Holding(LeaseCase):
         ledger = self.sharing()
         self.assertEqual(ledger("order", "all", "hold"), "0")
         process = self.start(*self.probe_command("holds", 16, 8))
-        self.until(lambda: [one for one in self.stages(ledger) if one["stage"] == HELD and one["answered"]])
+        self.until(lambda: [one for one in self.statuses(ledger) if one["residency"] == HELD and one["answered"]])
         ledger("order", "all", 0)
         self.assertEqual(process.stdout.readline(), "ready\n")
         self.assert_good(process)
@@ -97,7 +97,7 @@ class Holding(LeaseCase):
     def test_takes_in_who_began_without_a_daemon_and_allocates_no_more(self):
         process = self.start_probe("holds", 16, 8)
         ledger = self.sharing()
-        pid = self.until(lambda: [one["pid"] for one in self.stages(ledger) if one["stage"] == ON_GPU])[0]
+        pid = self.until(lambda: [one["pid"] for one in self.statuses(ledger) if one["residency"] == ON_GPU])[0]
         one = self.take(ledger, pid, 16 * MIB)
         self.assert_stands(one, HELD)
         self.assertEqual(one["evicted"], 16 * MIB)
@@ -133,7 +133,7 @@ class Parts(LeaseCase):
         self.assert_good(process)
 
     def test_parts_and_rest_leave_and_return_in_any_order(self):
-        """Evict, hold, take and run in every order; the stages report what is away, and the data is right."""
+        """Evict, hold, take and run in every order; the statuses report what is away, and the data is right."""
         ledger = self.sharing()
         chance = random.Random(5)
         process = self.start_probe("holds", 64, 4)
@@ -143,10 +143,10 @@ class Parts(LeaseCase):
             what = chance.choice(("0", "1", "hold", "take", "fetch"))
             size = 4 * chance.randrange(1, 17)
             one = self.command_to(ledger, pid, what, size * MIB)
-            stage, away = {"0": (ON_GPU, 0), "1": (EVICTED, 64), "hold": (HELD, away),
+            residency, away = {"0": (ON_GPU, 0), "1": (EVICTED, 64), "hold": (HELD, away),
                            "take": (HELD, max(away, size)), "fetch": (HELD if shut else ON_GPU, 0)}[what]
-            shut = stage != ON_GPU
-            self.assert_stands(one, stage)
+            shut = residency != ON_GPU
+            self.assert_stands(one, residency)
             self.assertEqual((one["evicted"], before - self.device_used()), (away * MIB, away * MIB), what)
             if what == "0":
                 self.assert_good(process)
@@ -241,8 +241,8 @@ class Deaths(LeaseCase):
                 ledger("await", pid, chance.randrange(0, 40))
                 self.kill_mover(ledger)
             self.assertEqual(ledger("await", pid, 60_000), "ok")
-            self.assertIn(self.only(ledger)["stage"], (ON_GPU, HELD), number)
-        while self.command_to(ledger, pid, "0")["stage"] != ON_GPU:
+            self.assertIn(self.only(ledger)["residency"], (ON_GPU, HELD), number)
+        while self.command_to(ledger, pid, "0")["residency"] != ON_GPU:
             pass
         self.assert_good(process)
 
@@ -260,9 +260,9 @@ class Deaths(LeaseCase):
             os.kill(pid, signal.SIGKILL)
             process.wait()
             # What the mover still copies is reclaimed after that.
-            self.until(lambda: (ledger("await", "all", 20), ledger("reclaim"), not self.stages(ledger)
+            self.until(lambda: (ledger("await", "all", 20), ledger("reclaim"), not self.statuses(ledger)
                                 and (ledger("used", self.uuid), ledger("host")) == ("0", "0"))[2],
-                       lambda: (self.stages(ledger), ledger("used", self.uuid), ledger("host")))
+                       lambda: (self.statuses(ledger), ledger("used", self.uuid), ledger("host")))
             self.until(lambda: (ledger("await", "all", 20), self.device_used() == at_start)[1])
 
     def test_process_stays_held_for_the_next_daemon(self):
@@ -389,8 +389,8 @@ class Answers(LeaseCase):
         self.assertTrue(self.only(ledger)["notifies"])
         self.until_on_gpu(ledger)
         before = self.told(ledger)
-        for number, (what, stage) in enumerate((("hold", HELD), ("0", ON_GPU), ("1", EVICTED), ("0", ON_GPU)), 1):
-            self.assert_stands(self.command_to(ledger, pid, what), stage)
+        for number, (what, residency) in enumerate((("hold", HELD), ("0", ON_GPU), ("1", EVICTED), ("0", ON_GPU)), 1):
+            self.assert_stands(self.command_to(ledger, pid, what), residency)
             self.until_told(ledger, before + number)
         self.assertEqual(self.told(ledger), before + 4)
         self.assert_good(process)
@@ -400,7 +400,7 @@ class Answers(LeaseCase):
         process = self.start_probe("waits_for_itself")
         pid = self.only(ledger)["pid"]
         before = self.told(ledger)
-        self.assertEqual(self.command_to(ledger, pid, "hold")["trouble"], BUSY)
+        self.assertEqual(self.command_to(ledger, pid, "hold")["error"], BUSY)
         self.until_told(ledger, before + 1)
         self.tell(process)
 
@@ -428,7 +428,7 @@ class Room(LeaseCase):
                 ledger("room", self.uuid, self.only(ledger)["held"])
                 process.stdin.write("\n")
                 process.stdin.flush()
-                one = self.until(lambda: [one for one in self.stages(ledger) if one["activity"] == FOR_ROOM])[0]
+                one = self.until(lambda: [one for one in self.statuses(ledger) if one["activity"] == FOR_ROOM])[0]
                 self.assertGreater(one["wants"], 0)
                 self.until(lambda: (ledger("await", "all", 2), int(ledger("notifications")) > 0)[1])
                 ledger("offer")  # not enough: it still waits

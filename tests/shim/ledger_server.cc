@@ -6,8 +6,8 @@
 // Prints "ready", then executes one command a line and answers each with one line:
 //   limit UUID BYTES   outside UUID BYTES   used UUID   joined   registered PID   reclaim   intact
 //   order PID|all 0|1|fetch|hold|take [BYTES [UUID]]…   order PID|all hold_for MILLISECONDS
-//   await PID|all MILLISECONDS (until they have answered)   stages host
-//   step PID GPU|any CALLS [STRIDE] [careful] [behind] (prints the grant's number)   withdraw PID
+//   await PID|all MILLISECONDS (until they have answered)   statuses host
+//   grant_calls PID GPU|any CALLS [STRIDE] [careful] [behind] (prints the grant's number)   withdraw PID
 //   drop   mover (its pid)   stop   notifications   watch MILLISECONDS
 //   patience MILLISECONDS (for room) room UUID BYTES|-   offer   whole 0|1 (how memory is taken)   credit
 //   BYTES|- (that memory comes back with) grant PID BYTES   moved (bytes that notices told: out, in)
@@ -217,7 +217,7 @@ class Test {
     return ordered ? "ok" : ordered.error().message;
   }
 
-  std::string Step(const std::string& pid, const CallGrant& grant) {
+  std::string GrantCalls(const std::string& pid, const CallGrant& grant) {
     const auto process = Find(pid);
     if (!process) return "no such process";
     const auto number = ledgers_.GrantCalls(options_.job, *process, grant);
@@ -264,8 +264,8 @@ class Test {
 
   static std::string RestOf(const SlotStatus& one) {
     return fmt::format(
-        R"("steps":{},"shares":{},"rest":{{"shut":{},"in_flight":{},"capturing":{},"anywhere":{},)"
-        R"("for_room":{},"works":{},"waits":{}}},"stepped":[{},{},{}])",
+        R"("takes_grants":{},"shares":{},"rest":{{"shut":{},"in_flight":{},"capturing":{},"anywhere":{},)"
+        R"("for_room":{},"works":{},"waits":{}}},"grant_report":[{},{},{}])",
         one.takes_grants, one.shares, one.rest.shut, one.rest.in_flight, one.rest.capturing,
         one.rest.anywhere, one.rest.for_room, one.rest.works, one.rest.waits, one.grant_report.number,
         static_cast<unsigned>(one.grant_report.ended), one.grant_report.calls);
@@ -280,12 +280,12 @@ class Test {
     return text;
   }
 
-  std::string Stages() const {
+  std::string Statuses() const {
     std::string text;
     for (const SlotStatus& one : ledgers_.SlotStatusesOf(options_.job)) {
       const std::uint64_t held = one.held.empty() ? 0 : one.held.front().used.count;
       text += fmt::format(
-          R"({}{{"pid":{},"stage":{},"answered":{},"trouble":{},"driver":{},"evictable":{},"evicted":{},)"
+          R"({}{{"pid":{},"residency":{},"answered":{},"error":{},"driver":{},"evictable":{},"evicted":{},)"
           R"("managed":{},"held":{},"activity":{},"wants":{},"completed":{},"notifies":{},"fetches":{},"homes":[{}],{}}})",
           text.empty() ? "" : ",", one.process.pid, static_cast<unsigned>(one.residency),
           one.answered ? "true" : "false", static_cast<unsigned>(one.error), one.driver_error,
@@ -332,20 +332,20 @@ class Test {
       std::string what;
       words >> whom >> what;
       Say(Order(whom, CommandOf(what, words)));
-    } else if (command == "step") {
+    } else if (command == "grant_calls") {
       std::string whom;
       words >> whom;
-      Say(Step(whom, GrantOf(words)));
+      Say(GrantCalls(whom, GrantOf(words)));
     } else if (command == "withdraw") {
       std::string whom;
       words >> whom;
-      Say(Step(whom, {}));
+      Say(GrantCalls(whom, {}));
     } else if (command == "await") {
       std::string whom;
       words >> whom >> number;
       Say(Await(whom, number));
-    } else if (command == "stages") {
-      Say(Stages());
+    } else if (command == "statuses") {
+      Say(Statuses());
     } else if (command == "host") {
       Say(std::to_string(ledgers_.HostMemoryOf(options_.job).count));
     } else if (command == "mover") {

@@ -36,12 +36,12 @@ class ManagedCase(ShimCase):
         """What a program reports of its memory, and what its slot says, at each of its steps."""
         process = self.start(*self.probe_command("managed_comes_and_goes"))
         said = json.loads(process.stdout.readline())
-        counts = [json.loads(ledger("stages"))[0]]
+        counts = [json.loads(ledger("statuses"))[0]]
         for _ in range(2):
             process.stdin.write("\n")
             process.stdin.flush()
             process.stdout.readline()
-            counts.append(json.loads(ledger("stages"))[0])
+            counts.append(json.loads(ledger("statuses"))[0])
         process.stdin.close()
         self.assertEqual(process.wait(), 0)
         ledger.until_given_back(self.uuid)

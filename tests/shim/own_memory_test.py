@@ -79,7 +79,7 @@ class ExpandableSegments(OwnCase):
         ledger = self.serve(8 << 30, 256 * MIB, "--evictable", "-", 20_000)
         process = self.start_probe("expands")
         pid = self.only(ledger)["pid"]
-        self.assertEqual(self.order(ledger, pid, True)["stage"], ON_GPU)
+        self.assertEqual(self.order(ledger, pid, True)["residency"], ON_GPU)
         self.assert_good(process)
 
     def test_segments_without_room_stay_away_and_come_later(self):
@@ -89,7 +89,7 @@ class ExpandableSegments(OwnCase):
         self.assert_stands(self.order(ledger, pid, True), EVICTED)
         for nth in (1, 3):
             self.inject("alloc-fail", "--nth", nth)
-            self.assertEqual(self.order(ledger, pid, False)["stage"], EVICTED)
+            self.assertEqual(self.order(ledger, pid, False)["residency"], EVICTED)
         self.assert_stands(self.order(ledger, pid, False), ON_GPU)
         self.assert_good(process)
 
@@ -323,7 +323,7 @@ class SeveralDevices(OwnCase):
         ledger("room", self.other, CONTEXT + 4 * MIB)
         process = self.start(*self.probe_command("fills_second", 8))
         wants = lambda: {home["uuid"]: home["wants"] for home in self.only(ledger)["homes"]}
-        self.until(lambda: len(self.stages(ledger)) == 1 and self.other in wants() and wants()[self.other] != 0)
+        self.until(lambda: len(self.statuses(ledger)) == 1 and self.other in wants() and wants()[self.other] != 0)
         self.assertEqual(wants(), {self.uuid: 0, self.other: 8 * MIB})
         ledger("room", self.other, "-")
         ledger("offer")

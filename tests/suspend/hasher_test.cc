@@ -68,7 +68,7 @@ TEST_F(HasherTest, TheKernelComputesWhatTheProcessorDoes) {
 
 TEST_F(HasherTest, AChangedByteChangesTheHashOfItsChunkAlone) {
   Hasher* const hasher = gpus->HasherOf(0);
-  ASSERT_TRUE(hasher) << gpus->HasherTroubles().at(0).message;
+  ASSERT_TRUE(hasher) << gpus->HasherErrors().at(0).message;
   const DeviceMemory memory = OnGpu(RandomBytes(4, 3 * kChunk));
   const std::vector<abi::CUdeviceptr> chunks{memory.address(), memory.address() + kChunk,
                                              memory.address() + 2 * kChunk};
@@ -196,7 +196,7 @@ TEST_F(HasherTest, TooManyPendingAreRefusedUntilOneIsOver) {
 }
 
 // What only the simulated driver does on demand, or tells exactly.
-class HasherTroubleTest : public HasherTest {
+class HasherFaultsTest : public HasherTest {
  protected:
   void SetUp() override {
     if (!std::getenv("GPUMAN_SIM_DIR")) GTEST_SKIP() << "needs gpuman-sim";
@@ -216,10 +216,10 @@ class HasherTroubleTest : public HasherTest {
   }
 };
 
-TEST_F(HasherTroubleTest, AGpuThatLoadsNoKernelHasNoneAndAllElseWorks) {
+TEST_F(HasherFaultsTest, AGpuThatLoadsNoKernelHasNoneAndAllElseWorks) {
   Inject("module-fail --gpu 1");
   EXPECT_EQ(gpus->HasherOf(1), nullptr);
-  const auto troubles = gpus->HasherTroubles();
+  const auto troubles = gpus->HasherErrors();
   ASSERT_TRUE(troubles.contains(1));
   EXPECT_NE(troubles.at(1).message.find("cuModuleLoadData"), std::string::npos) << troubles.at(1).message;
   ExpectMemoryOf(1);
@@ -228,29 +228,29 @@ TEST_F(HasherTroubleTest, AGpuThatLoadsNoKernelHasNoneAndAllElseWorks) {
   EXPECT_EQ(gpus->HasherOf(1), nullptr) << "it is not asked again";
 }
 
-TEST_F(HasherTroubleTest, AGpuWithoutRoomForItHasNone) {
+TEST_F(HasherFaultsTest, AGpuWithoutRoomForItHasNone) {
   const std::uint64_t free = Free();
   Inject("alloc-fail --nth 1");
   EXPECT_EQ(gpus->HasherOf(0), nullptr);
-  ASSERT_TRUE(gpus->HasherTroubles().contains(0));
-  EXPECT_EQ(gpus->HasherTroubles().at(0).code, base::ErrorCode::kExhausted);
+  ASSERT_TRUE(gpus->HasherErrors().contains(0));
+  EXPECT_EQ(gpus->HasherErrors().at(0).code, base::ErrorCode::kExhausted);
   EXPECT_EQ(Free(), free);
   ExpectMemoryOf(0);
 }
 
-TEST_F(HasherTroubleTest, ItTakesLittleOfTheGpuAndGivesItBack) {
+TEST_F(HasherFaultsTest, ItTakesLittleOfTheGpuAndGivesItBack) {
   const std::uint64_t free = Free();
   Hasher* const hasher = gpus->HasherOf(0);
   ASSERT_TRUE(hasher);
   EXPECT_EQ(gpus->HasherOf(0), hasher);
-  EXPECT_TRUE(gpus->HasherTroubles().empty());
+  EXPECT_TRUE(gpus->HasherErrors().empty());
   EXPECT_LE(free - Free(), std::uint64_t{2} << 20);
   gpus.reset();
   EXPECT_EQ(Free(), free);
 }
 
 // Last, as it costs this process its driver. The caller learns it by the result, and no call waits for ever.
-TEST_F(HasherTroubleTest, ALostContextIsAnError) {
+TEST_F(HasherFaultsTest, ALostContextIsAnError) {
   Hasher* const hasher = gpus->HasherOf(0);
   ASSERT_TRUE(hasher);
   const DeviceMemory memory = OnGpu(RandomBytes(12));

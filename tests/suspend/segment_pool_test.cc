@@ -16,7 +16,7 @@ namespace {
 constexpr std::uint64_t kSmall = kSmallSegment;
 constexpr int kNear = 0, kFar = 7;  // GPUs of the first node and of the last
 
-class PoolTest : public GpusTest {
+class SegmentPoolTest : public GpusTest {
  protected:
   void SetUp() override {
     ASSERT_NO_FATAL_FAILURE(GpusTest::SetUp());
@@ -39,7 +39,7 @@ class PoolTest : public GpusTest {
   std::optional<SegmentPool> pool;
 };
 
-TEST_F(PoolTest, AGpusMemoryIsOfItsNode) {
+TEST_F(SegmentPoolTest, AGpusMemoryIsOfItsNode) {
   for (const int gpu : {kNear, kFar}) {
     const auto segments = Take(gpu, 1);
     ASSERT_EQ(segments.size(), 1u);
@@ -50,13 +50,13 @@ TEST_F(PoolTest, AGpusMemoryIsOfItsNode) {
   }
 }
 
-TEST_F(PoolTest, MemoryLiesWhereItCanHaveHugePages) {
+TEST_F(SegmentPoolTest, MemoryLiesWhereItCanHaveHugePages) {
   constexpr std::uint64_t kHugePage = std::uint64_t{2} << 20;
   for (const Segment& segment : Take(kNear, 3))
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(segment.at()) % kHugePage, 0u);
 }
 
-TEST_F(PoolTest, ReadySegmentsAreTakenNearTheGpuThenElsewhere) {
+TEST_F(SegmentPoolTest, ReadySegmentsAreTakenNearTheGpuThenElsewhere) {
   pool->Want({{kNear, {kSmall}}, {kFar, {kSmall}}});
   ASSERT_NO_FATAL_FAILURE(AwaitReady(2 * kSmall));
   auto segments = Take(kFar, 2);
@@ -70,14 +70,14 @@ TEST_F(PoolTest, ReadySegmentsAreTakenNearTheGpuThenElsewhere) {
 }
 
 // A gang: each process takes segments of its own.
-TEST_F(PoolTest, EachProcessFindsItsOwnRestReady) {
+TEST_F(SegmentPoolTest, EachProcessFindsItsOwnRestReady) {
   pool->Want({{kNear, {3 * kSmall, 5 * kSmall}}, {kFar, {2 * kSmall}}});
   ASSERT_NO_FATAL_FAILURE(AwaitReady(10 * kSmall));
   const auto one = Take(kNear, 3), other = Take(kFar, 2), last = Take(kNear, 5);
   EXPECT_EQ(pool->free_bytes(), 0u);
 }
 
-TEST_F(PoolTest, TheDesiredSizeIsTheBound) {
+TEST_F(SegmentPoolTest, TheDesiredSizeIsTheBound) {
   pool->Want({{kNear, {4 * kSmall}}});
   ASSERT_NO_FATAL_FAILURE(AwaitReady(4 * kSmall));
   auto taken = Take(kNear, 3);
@@ -88,7 +88,7 @@ TEST_F(PoolTest, TheDesiredSizeIsTheBound) {
 }
 
 // On a machine that has room for five small segments.
-TEST_F(PoolTest, WhereThereIsNoRoomFreeSegmentsOfOtherSizesGiveWay) {
+TEST_F(SegmentPoolTest, WhereThereIsNoRoomFreeSegmentsOfOtherSizesGiveWay) {
   std::atomic<std::uint64_t> taken = 0;
   pool.emplace(*gpus, [&](std::uint64_t bytes) { return taken + pool->free_bytes() + bytes <= 5 * kSmall; });
   pool->Want({{kNear, {4 * kSmall}}});
@@ -105,7 +105,7 @@ TEST_F(PoolTest, WhereThereIsNoRoomFreeSegmentsOfOtherSizesGiveWay) {
   EXPECT_TRUE(pool->Take(kFar, {2 * kSmall})) << "of the other node's memory";
 }
 
-TEST_F(PoolTest, AGpuGetsItsContextBeforeItIsNeeded) {
+TEST_F(SegmentPoolTest, AGpuGetsItsContextBeforeItIsNeeded) {
   pool->Want({{kFar, {kSmall}}});
   ASSERT_NO_FATAL_FAILURE(AwaitReady(kSmall));
   unsigned flags = 0;

@@ -109,7 +109,7 @@ void ReadShare(TomlReader& in, Config& config) {
   in.Time("share.idle", s.idle, Millis(2), Millis(60'000));
   in.Time("share.interactive_wait", s.interactive_wait, Millis(10), kDay);
   in.Flag("share.pause", s.pause);
-  ReadWord(in, "share.compute", s.compute, share::ParseCompute);
+  ReadWord(in, "share.compute", s.compute, share::ParseConcurrency);
   ReadWord(in, "share.memory", s.memory, share::ParseMemory);
   in.Flag("share.managed_turns", s.managed_turns);
   in.Time("share.compute_quantum", s.compute_quantum, Millis(10), kDay);

@@ -23,7 +23,7 @@ using TagOfJob = std::function<std::optional<std::string>(base::JobId)>;
 // job's GPUs.
 api::JobView JobViewOf(const jobs::Job& job, const guard::JobUsage& usage, const gpu::Inventory& inventory,
                        const std::filesystem::path& log_path, JobDetail detail = JobDetail::kWhole);
-// Whether to write the text of the view takes longer than others may wait for the loop.
+// Returns whether it takes too long for the event loop to write this view as text.
 bool IsLong(const api::JobView& view);
 // Cuts what is long in the view of a job for a list, but for the command and what the queue shows of it.
 void CutForList(api::JobView& view);

@@ -90,8 +90,8 @@ void DeviceSettingsManager::Reapply(const std::string& uuid, const std::string& 
   if (!device.gpu || device.record.IsEmpty()) return;
   DeviceTask task{{*device.gpu}, Unchanged, {}, false, true, true};
   Run(std::move(task), [this, uuid, why](base::Result<DeviceTaskResult> done) {
-    if (!done) return TellTrouble(uuid, done.error().message);
-    DeviceOf(uuid).trouble.clear();
+    if (!done) return ReportError(uuid, done.error().message);
+    DeviceOf(uuid).last_error.clear();
     TellDrift(uuid, {});
     if (done->steps.empty()) return;
     callbacks_.tell("device_reapplied", uuid,
@@ -99,11 +99,11 @@ void DeviceSettingsManager::Reapply(const std::string& uuid, const std::string& 
   });
 }
 
-// Tells the same trouble only once.
-void DeviceSettingsManager::TellTrouble(const std::string& uuid, const std::string& what) {
+// Reports the same error only once.
+void DeviceSettingsManager::ReportError(const std::string& uuid, const std::string& what) {
   auto& device = DeviceOf(uuid);
-  if (device.trouble == what) return;
-  device.trouble = what;
+  if (device.last_error == what) return;
+  device.last_error = what;
   callbacks_.tell("device_failed", uuid,
                   fmt::format("settings that are wanted could not be made so: {}", what));
 }
@@ -145,7 +145,7 @@ void DeviceSettingsManager::EndProfiles() {
                                                              : record;
     };
     Run(std::move(task), [this, uuid = gpu.uuid, name](base::Result<DeviceTaskResult> done) {
-      if (!done) return TellTrouble(uuid, done.error().message);
+      if (!done) return ReportError(uuid, done.error().message);
       callbacks_.tell(
           "device_profile_over", uuid,
           fmt::format("{}: the time of profile {} is over: {}", NameOf(uuid), name, TextOf(*done)));
@@ -205,7 +205,7 @@ void DeviceSettingsManager::FollowJobs(const std::string& uuid) {
   }
   Run(std::move(task), [this, uuid, given](base::Result<DeviceTaskResult> done) {
     if (!done) {
-      if (!given) return TellTrouble(uuid, done.error().message);
+      if (!given) return ReportError(uuid, done.error().message);
       DeviceOf(uuid).refused = given;
       return callbacks_.on_profile_refused(
           given->job, uuid, fmt::format("profile {}: {}", given->profile, done.error().message));

@@ -138,7 +138,7 @@ class DeviceSettingsManager {
     device::SettingsRecord record;
     std::vector<device::Drift> drift;
     std::optional<std::uint64_t> energy_mj;   // at the last check
-    std::string trouble;                      // the trouble that was told last
+    std::string last_error;                   // the error that was reported last
     std::optional<JobDeviceProfile> refused;  // a profile that could not be set, and is not tried again
     bool is_judged = false;                   // SetJobProfiles was called since the GPU appeared
     bool busy = false;
@@ -174,7 +174,7 @@ class DeviceSettingsManager {
   void BeginChecks();
   void OnChecked(const std::string& uuid, const base::Result<device::DeviceReading>& reading);
   void TellDrift(const std::string& uuid, std::vector<device::Drift> drift);
-  void TellTrouble(const std::string& uuid, const std::string& what);
+  void ReportError(const std::string& uuid, const std::string& what);
   void OnQueried(std::uint64_t id, std::size_t index, base::Result<device::DeviceReading> reading);
   void EndQuery(std::uint64_t id);
 

@@ -23,7 +23,7 @@ void DeviceSettingsManager::BeginChecks() {
     change->task.gpus = {*device.gpu};
     change->deadline = clock_.Mono() + settings_.call_limit;
     change->done = [this, id = uuid](base::Result<DeviceTaskResult> failed) {
-      if (!failed) TellTrouble(id, failed.error().message);
+      if (!failed) ReportError(id, failed.error().message);
     };
     changes_[change->id] = change;
     callbacks_.drive(

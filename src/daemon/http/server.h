@@ -42,9 +42,9 @@ struct ServerLimits {
   std::size_t bodies_of_all = 128u << 20;
   std::size_t connections = 256;
   std::size_t unsent_bytes = 8u << 20;  // of one stream
-  // Of all answers to a user. The server disconnects the stream that comes on top, and sends an error in
-  // place of a whole answer that would.
-  std::size_t unsent_of_user = 64u << 20;
+  // The bytes of all unread answers to one party. A stream that would pass it is disconnected; a whole answer
+  // that would pass it is replaced by an error.
+  std::size_t unsent_of_party = 64u << 20;
   std::chrono::milliseconds request{10'000};  // for the first header of a connection, and for each body
   std::chrono::milliseconds idle{60'000};     // between requests of a connection, including the next header
   std::chrono::milliseconds send{30'000};     // without progress while an answer is sent

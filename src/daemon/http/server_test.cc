@@ -432,7 +432,7 @@ TEST_F(ServerTest, AWriterIsToldWhenItsDataWereSent) {
 TEST_F(ServerTest, UnreadDataOfAUserAreBoundedOverAllConnections) {
   std::promise<void> gone;
   std::vector<ExchangePtr> kept;  // the loop's
-  Start({.unsent_bytes = 8u << 20, .unsent_of_user = 16u << 20}, [&](const ExchangePtr& exchange) {
+  Start({.unsent_bytes = 8u << 20, .unsent_of_party = 16u << 20}, [&](const ExchangePtr& exchange) {
     kept.push_back(exchange);
     if (exchange->request().path == "/last") exchange->OnGone([&] { gone.set_value(); });
     exchange->BeginStream("text/plain");
@@ -454,7 +454,7 @@ TEST_F(ServerTest, UnreadDataOfAUserAreBoundedOverAllConnections) {
 
 TEST_F(ServerTest, UnreadWholeAnswersOfAUserAreBoundedOverAllConnections) {
   std::atomic<std::size_t> size = 6u << 20;
-  Start({.unsent_of_user = 16u << 20}, [&](const ExchangePtr& exchange) {
+  Start({.unsent_of_party = 16u << 20}, [&](const ExchangePtr& exchange) {
     exchange->Send({200, std::string(size, 'x'), "text/plain"});
   });
   const auto ask = [&] {
@@ -485,7 +485,7 @@ TEST_F(ServerTest, AnAnswerToAClientThatHasGoneCountsForNobody) {
   constexpr std::size_t kAnswer = 1u << 20;
   std::vector<ExchangePtr> kept;  // the loop's
   std::atomic<std::size_t> asked = 0, gone = 0;
-  Start({.unsent_of_user = 2 * kAnswer}, [&](const ExchangePtr& exchange) {
+  Start({.unsent_of_party = 2 * kAnswer}, [&](const ExchangePtr& exchange) {
     if (exchange->request().path == "/kept") {
       exchange->OnGone([&] { ++gone; });
       kept.push_back(exchange);

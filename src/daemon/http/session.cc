@@ -286,10 +286,10 @@ void Session::WatchForHangUp() {
 void Session::SendWhole(Response response, const std::vector<std::string>& notes, bool keep_alive) {
   namespace http = beast::http;
   if (closed_) return;
-  // An answer to nobody else's cost is sent whatever its size.
+  // If no other answer to the party is unread, the answer is sent, however long it is.
   const auto others = common_.unsent.find(party_);
   if (others != common_.unsent.end() && response.body.size() > kSmallAnswer &&
-      others->second + response.body.size() > limits_.unsent_of_user)
+      others->second + response.body.size() > limits_.unsent_of_party)
     response =
         ErrorResponse({base::ErrorCode::kUnavailable,
                        fmt::format("this answer has {} bytes, and {} bytes of other answers to you are not "
@@ -334,7 +334,8 @@ void Session::Queue(std::string data) {
   if (closed_) return;
   AddUnsent(data.size());
   unsent_.push_back(std::move(data));
-  if (unsent_bytes_ > limits_.unsent_bytes || common_.unsent[party_] > limits_.unsent_of_user) return Close();
+  if (unsent_bytes_ > limits_.unsent_bytes || common_.unsent[party_] > limits_.unsent_of_party)
+    return Close();
   Flush();
 }
 

@@ -42,9 +42,8 @@ struct MpsUnit {
   mps::GpuRecord record;
   mps::MpsClientWatch watch;
   std::string problem;  // why MPS cannot be looked at, or why it is dead; empty: no problem
-  // Protocol 3: the servers and namespaces as they were seen last, and what could not be changed there.
-  std::vector<mps::MpsServerStatus> there{};
-  std::string trouble{};
+  std::vector<mps::MpsServerStatus> there{};  // protocol 3: the servers and namespaces as they were seen last
+  std::string apply_error{};                  // protocol 3: what could not be changed there; empty: nothing
   bool settling = false, apply_again = false;
 };
 

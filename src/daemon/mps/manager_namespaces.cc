@@ -84,7 +84,7 @@ void MpsManager::OnApplied(const std::string& uuid, const Result<mps::AppliedLim
   const auto it = units_.find(uuid);
   if (it == units_.end() || it->second.record.protocol != 3) return;
   MpsUnit& unit = it->second;
-  unit.trouble = applied ? mps::Describe(applied->problems) : applied.error().message;
+  unit.apply_error = applied ? mps::Describe(applied->problems) : applied.error().message;
   if (!applied) return;
   unit.there = applied->servers;
   for (const auto& server : applied->deleted) unit.watch.Forget(server);

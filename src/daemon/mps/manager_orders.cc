@@ -135,7 +135,7 @@ void MpsManager::OnLaunched(const std::string& uuid, Result<Launched> started, c
   unit.record.protocol = started->protocol;
   unit.record.time_slices = started->time_slices;
   unit.there.clear();
-  unit.trouble.clear();
+  unit.apply_error.clear();
   const auto pid = started->control.pid;
   Adopt(uuid, started->control);
   Keep(uuid);

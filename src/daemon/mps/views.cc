@@ -103,7 +103,7 @@ void Fill(const MpsManager& manager, const MpsViewSources& around, api::MpsGpu& 
   }
   const MpsUnit& unit = it->second;
   view.state = WordOf(unit.state);
-  if (const auto& problem = unit.problem.empty() ? unit.trouble : unit.problem; !problem.empty())
+  if (const auto& problem = unit.problem.empty() ? unit.apply_error : unit.problem; !problem.empty())
     view.problem = problem;
   if (unit.record.control.pid != 0) {
     view.pid = unit.record.control.pid;

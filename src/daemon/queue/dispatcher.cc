@@ -20,7 +20,7 @@ using base::JobId;
 using base::Result;
 using queue::WallTime;
 
-constexpr base::Millis kAfterTrouble{5'000};
+constexpr base::Millis kAfterStoreError{5'000};
 constexpr int kJobsPerSlice = 200;  // so many have their memory chosen in some milliseconds
 
 std::vector<std::string> NamesOf(const queue::GpuSet& set, const queue::Snapshot& snapshot) {
@@ -144,7 +144,7 @@ bool Dispatcher::ChoosesMemory(JobId id) {
         me.choosing_.erase(id);
         if (changed) me.callbacks_.on_memory_chosen(*changed, note);
         if (!changed && changed.error().code != ErrorCode::kConflict)
-          me.stuck_until_ = me.clock_.Mono() + kAfterTrouble;
+          me.stuck_until_ = me.clock_.Mono() + kAfterStoreError;
         me.Wake();
       }));
   return true;
@@ -170,7 +170,7 @@ void Dispatcher::Start(JobId id, std::vector<std::string> gpus) {
   if (ChoosesMemory(id)) return;
   jobs_.Start(id, std::move(gpus), self_.Bind([](Dispatcher& me, const Result<jobs::Job>& started) {
     if (started || started.error().code == ErrorCode::kConflict) return;
-    me.stuck_until_ = me.clock_.Mono() + kAfterTrouble;
+    me.stuck_until_ = me.clock_.Mono() + kAfterStoreError;
   }));
   // The GPUs belong to the job from here on, not only once its start is on the disk.
   if (const auto* const job = jobs_.Find(id)) OnJobChanged(*job);

@@ -8,12 +8,12 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(NamedJobs, OneOrNoneThatHasNotEndedIsClear) {
+TEST(JobNames, OneOrNoneThatHasNotEndedIsClear) {
   EXPECT_TRUE(IsOne("t", {}));
   EXPECT_TRUE(IsOne("t", {{7}}));
 }
 
-TEST(NamedJobs, SeveralAreListed) {
+TEST(JobNames, SeveralAreListed) {
   const auto two = IsOne("t", {{12}, {7}});
   ASSERT_FALSE(two);
   EXPECT_EQ(two.error().code, base::ErrorCode::kConflict);

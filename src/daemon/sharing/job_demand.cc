@@ -32,16 +32,16 @@ TenantActivity Stronger(TenantActivity one, TenantActivity other) {
 
 // Adds what one process has and wants. Returns the GPUs where it has memory that can leave.
 std::vector<std::string> Add(share::MemoryDemands& demand, const ledger::SlotStatus& one,
-                             const std::vector<std::string>& gpus, const UnreportedMemory& beside) {
+                             const std::vector<std::string>& gpus, const UnreportedMemory& unreported) {
   std::vector<std::string> with_memory;
   std::map<std::string, base::Bytes> rest;  // neither evictable nor evicted
   for (const auto& held : one.held) rest[held.uuid] = held.used;
   base::Bytes managed = one.managed;
   for (const auto& home : HomesOf(one, gpus)) {
-    const base::Bytes loaded = std::min(beside.loaded({one.process, home.uuid}), home.evicted);
+    const base::Bytes loaded = std::min(unreported.loaded({one.process, home.uuid}), home.evicted);
     share::MemoryDemand& part = demand[home.uuid];
     if ((home.evictable + home.evicted).count > 0) with_memory.push_back(home.uuid);
-    (beside.at_work.contains(one.process) ? part.pinned : part.resident) += home.evictable + loaded;
+    (unreported.at_work.contains(one.process) ? part.pinned : part.resident) += home.evictable + loaded;
     part.away += home.evicted - loaded;
     part.wants += home.wants;
     base::Bytes& left = rest[home.uuid];
@@ -58,18 +58,18 @@ std::vector<std::string> Add(share::MemoryDemands& demand, const ledger::SlotSta
 }  // namespace
 
 share::MemoryDemands DemandOf(const std::vector<ledger::SlotStatus>& slots,
-                              const std::vector<std::string>& gpus, const UnreportedMemory& beside) {
+                              const std::vector<std::string>& gpus, const UnreportedMemory& unreported) {
   share::MemoryDemands demand;
   std::map<std::string, std::uint64_t> with_memory;  // processes
   for (const auto& one : slots)
-    for (const auto& gpu : Add(demand, one, gpus, beside)) ++with_memory[gpu];
+    for (const auto& gpu : Add(demand, one, gpus, unreported)) ++with_memory[gpu];
   // The job has nothing yet: its only GPU is where it will be.
   if (demand.empty() && gpus.size() == 1) demand[gpus.front()];
-  for (auto& [gpu, part] : demand) part.pinned += beside.uncounted(gpu);
+  for (auto& [gpu, part] : demand) part.pinned += unreported.uncounted(gpu);
   // The driver shows less while memory moves, and does not show memory that came from a mover with its
   // process. But every process with memory has a context.
   for (const auto& [gpu, processes] : with_memory) {
-    const base::Bytes contexts{beside.context(gpu).count * processes};
+    const base::Bytes contexts{unreported.context(gpu).count * processes};
     demand[gpu].pinned = std::max(demand[gpu].pinned, contexts);
   }
   return demand;

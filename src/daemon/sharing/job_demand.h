@@ -18,7 +18,7 @@
 
 namespace gpuman::daemon {
 
-// What the slots do not tell.
+// Memory that the slots do not report, and processes whose memory stays.
 struct UnreportedMemory {
   std::set<base::ProcessId> at_work;  // behind a closed gate: their memory stays
   // Memory of the process that the mover has loaded, and that the process still counts as evicted.
@@ -31,7 +31,7 @@ struct UnreportedMemory {
 
 // `gpus`: those that the job may use. A job with one GPU that has nothing yet has an empty demand there.
 share::MemoryDemands DemandOf(const std::vector<ledger::SlotStatus>& slots,
-                              const std::vector<std::string>& gpus, const UnreportedMemory& beside);
+                              const std::vector<std::string>& gpus, const UnreportedMemory& unreported);
 
 // Memory that a process is just allocating already counts, but its shim does not yet list it as evictable. It
 // is taken for evictable meanwhile; otherwise other jobs would be denied room.

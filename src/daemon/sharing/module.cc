@@ -35,13 +35,13 @@ SharingModule::SharingModule(Core& core, ShimsModule& shims, SuspensionModule& s
     if (!controller_) return {};
     return {controller_->HostMemoryComing(), controller_->HostMemoryOfRestores()};
   });
-  if (shims.channel()) Begin(*shims.channel(), *shims.rest());
+  if (shims.channel()) Begin(*shims.channel(), *shims.quiescer());
   TellUnchanged();
 }
 
-void SharingModule::Begin(ShimChannel& channel, JobQuiescer& rest) {
-  controller_ =
-      std::make_unique<ShareController>(core_, channel, rest, suspension_.controller(), core_.config().share);
+void SharingModule::Begin(ShimChannel& channel, JobQuiescer& quiescer) {
+  controller_ = std::make_unique<ShareController>(core_, channel, quiescer, suspension_.controller(),
+                                                  core_.config().share);
   controller_->on_escalate.Connect([this](const share::action::Escalate& order) { Escalate(order); });
   controller_->on_turns.Connect([this] { on_turns(); });
   channel.SetTransferListener([this](base::JobId job, base::ProcessId process,

@@ -51,7 +51,7 @@ class SharingModule final : public Module {
   void AddMetrics(metrics::Snapshot& snapshot) override;
 
  private:
-  void Begin(ShimChannel& channel, JobQuiescer& rest);
+  void Begin(ShimChannel& channel, JobQuiescer& quiescer);
   void Reconcile();
   void TellUnchanged();
   bool TakesTurns(base::JobId job) const;

@@ -43,12 +43,12 @@ bool IsLogged() { return spdlog::should_log(spdlog::level::debug); }
 
 }  // namespace
 
-ShareController::ShareController(Core& core, ShimChannel& shims, JobQuiescer& rest,
+ShareController::ShareController(Core& core, ShimChannel& shims, JobQuiescer& quiescer,
                                  SuspendController& suspension, share::SchedulerSettings settings)
     : core_(core),
       clock_(core.clock()),
       shims_(shims),
-      rest_(rest),
+      quiescer_(quiescer),
       suspension_(suspension),
       scheduler_(std::move(settings)),
       capacity_(core, shims, suspension),
@@ -70,7 +70,7 @@ ShareController::ShareController(Core& core, ShimChannel& shims, JobQuiescer& re
       life_(core.loop()),
       answer_poll_(kLedgerPoll),
       began_(core.clock().Mono()) {
-  rest_.SetCallGrants(scheduler_.settings().step);
+  quiescer_.SetCallGrants(scheduler_.settings().step);
 }
 
 ShareController::Entry* ShareController::Find(base::JobId job) {
@@ -144,7 +144,7 @@ void ShareController::Leave(base::JobId job) {
   if (Entry& entry = entries_.at(job); shims_.Has(job) && !entry.job.withdrawn) {
     shims_.SetSharing(job, {});
     for (const auto& gpu : entry.job.gpus) shims_.SetRoom(job, gpu, std::nullopt);
-    rest_.Cancel(job, entry.rest);
+    quiescer_.Cancel(job, entry.rest);
     (void)OrderAll(job, {ledger::wire::OrderKind::kRun});
   }
   restores_.Forget(job);
@@ -156,7 +156,7 @@ void ShareController::Leave(base::JobId job) {
 // The suspend controller has the job from now on. The bounds on its room are lifted, because an allocation
 // that waits for room would wait for ever.
 void ShareController::Withdraw(Entry& entry) {
-  rest_.Cancel(entry.job.id, entry.rest);
+  quiescer_.Cancel(entry.job.id, entry.rest);
   entry.mode = Entry::Mode::kWithdrawn;
   entry.open = false;
   entry.close.reset();
@@ -185,7 +185,7 @@ void ShareController::TakeBack(Entry& entry) {
 }
 
 void ShareController::SetSettings(share::SchedulerSettings settings) {
-  rest_.SetCallGrants(settings.step);
+  quiescer_.SetCallGrants(settings.step);
   Feed(share::event::SettingsChanged{std::move(settings)});
   capacity_.Forget();
   SetCapacities();

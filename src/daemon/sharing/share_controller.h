@@ -48,7 +48,7 @@ namespace gpuman::daemon {
 class ShareController {
  public:
   // All must outlive this object.
-  ShareController(Core& core, ShimChannel& shims, JobQuiescer& rest, SuspendController& suspension,
+  ShareController(Core& core, ShimChannel& shims, JobQuiescer& quiescer, SuspendController& suspension,
                   share::SchedulerSettings settings);
   ShareController(const ShareController&) = delete;
   ShareController& operator=(const ShareController&) = delete;
@@ -100,7 +100,7 @@ class ShareController {
     return scheduler_.ObstacleOf(job);
   }
   // How far a job is that is being brought to rest, for its turn or by the suspend controller.
-  std::optional<JobQuiescer::Progress> ProgressOf(base::JobId job) const { return rest_.ProgressOf(job); }
+  std::optional<JobQuiescer::Progress> ProgressOf(base::JobId job) const { return quiescer_.ProgressOf(job); }
   // Whether the job takes part and the suspend controller has it.
   bool IsWithdrawn(base::JobId job) const {
     const auto entry = entries_.find(job);
@@ -184,7 +184,7 @@ class ShareController {
   Core& core_;
   const base::Clock& clock_;
   ShimChannel& shims_;
-  JobQuiescer& rest_;
+  JobQuiescer& quiescer_;
   SuspendController& suspension_;
   share::Scheduler scheduler_;
   std::map<base::JobId, Entry> entries_;

@@ -31,7 +31,7 @@ std::map<std::string, std::int64_t> FiguresOf(const JobQuiescer::Result& result)
 }  // namespace
 
 void ShareController::Open(Entry& entry) {
-  rest_.Cancel(entry.job.id, entry.rest);
+  quiescer_.Cancel(entry.job.id, entry.rest);
   entry.close.reset();
   evictions_.DropOrders(entry.job.id);
   entry.ordered = clock_.Mono();
@@ -61,7 +61,7 @@ void ShareController::BringToRest(Entry& entry, base::Millis limit) {
   });
   const bool in_part = entry.close && entry.in_part;
   entry.rest =
-      in_part ? rest_.BeginInPart(entry.job.id, limit, done) : rest_.Begin(entry.job.id, limit, done);
+      in_part ? quiescer_.BeginInPart(entry.job.id, limit, done) : quiescer_.Begin(entry.job.id, limit, done);
 }
 
 void ShareController::FindAtWork(Entry& entry) {

@@ -141,7 +141,7 @@ base::Result<share::SchedulerSettings> Changed(share::SchedulerSettings settings
     GPUMAN_ASSIGN(settings.policy, share::ParsePolicy(*update.policy));
   }
   if (update.compute) {
-    GPUMAN_ASSIGN(settings.compute, share::ParseCompute(*update.compute));
+    GPUMAN_ASSIGN(settings.compute, share::ParseConcurrency(*update.compute));
   }
   if (update.memory) {
     GPUMAN_ASSIGN(settings.memory, share::ParseMemory(*update.memory));

@@ -20,7 +20,7 @@ bool TookTooLong(const ledger::SlotStatus& one) {
 // Why the process will not be held; empty: it may be yet.
 std::string WhyNot(const ledger::SlotStatus& one, bool stopped, bool is_late) {
   if (stopped) return "it is stopped (by a signal or a debugger)";
-  // A process that was held already is at work again while it makes steps.
+  // A process that was held already is at work again while it makes granted calls.
   if (one.answered && (one.residency != MemoryResidency::kEvicting || one.error != OrderError::kNone))
     return one.error == OrderError::kNone ? "it runs on" : TextOf(one);
   const bool silent =

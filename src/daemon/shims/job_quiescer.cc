@@ -64,7 +64,7 @@ JobQuiescer::AttemptId JobQuiescer::Begin(base::JobId job, base::Millis limit, s
                                 AnswerPollSchedule(kFirstPoll), NewPlanner(history_[job], now, deadline)})
           .first->second;
   const auto slots = SlotsOf(job, attempt);
-  attempt.several = QuiesceViewOf(slots, attempt.progress).units.size() > 1;
+  attempt.several = QuiesceViewOf(slots, attempt.state).units.size() > 1;
   attempt.opening = AreOpening(slots, Stands);
   if (!attempt.opening) OrderHold(job, attempt);
   if (!attempt.ended) SetTimer(job, attempt);
@@ -95,7 +95,7 @@ std::optional<JobQuiescer::Progress> JobQuiescer::ProgressOf(base::JobId job) co
 
 share::QuiescePlanner JobQuiescer::NewPlanner(share::QuiesceHistory history, base::MonoTime began,
                                               base::MonoTime deadline) const {
-  return share::QuiescePlanner({.step = call_grants_}, std::move(history), began, deadline);
+  return share::QuiescePlanner({.call_grants = call_grants_}, std::move(history), began, deadline);
 }
 
 void JobQuiescer::OnNotify(base::JobId job) { Check(job); }
@@ -165,7 +165,7 @@ void JobQuiescer::AwaitOpening(base::JobId job, Attempt& attempt, const Slots& s
 
 // Finds the cut: lets single calls through where units wait for each other.
 void JobQuiescer::Decide(base::JobId job, Attempt& attempt, const Slots& slots, const HoldAnswers& answers) {
-  auto view = QuiesceViewOf(slots, attempt.progress);
+  auto view = QuiesceViewOf(slots, attempt.state);
   view.broken = !answers.why.empty();
   const auto now = clock_.Mono();
   const auto decision = attempt.planner.Decide(view, now);
@@ -194,7 +194,7 @@ void JobQuiescer::Confirm(base::JobId job, Attempt& attempt, const Slots& slots,
   if (now < *attempt.confirmed + kConfirms) return;
   attempt.confirmed.reset();
   attempt.calls += attempt.planner.figures().calls;
-  attempt.progress.grants.clear();
+  attempt.state.grants.clear();
   attempt.planner = NewPlanner(std::move(attempt.planner).Take(), now, attempt.deadline);
   attempt.look_at = now;
   if (attempt.several) OrderHold(job, attempt);
@@ -204,7 +204,7 @@ void JobQuiescer::Confirm(base::JobId job, Attempt& attempt, const Slots& slots,
 void JobQuiescer::GrantCalls(base::JobId job, Attempt& attempt, const share::GateCallGrant& order) {
   const auto number = shims_.GrantCalls(
       job, order.unit.process, {order.unit.gpu, order.calls, order.stride, order.careful, order.behind});
-  if (number) attempt.progress.grants[order.unit.process] = {order.unit, *number};
+  if (number) attempt.state.grants[order.unit.process] = {order.unit, *number};
 }
 
 void JobQuiescer::EndWithout(base::JobId job, Attempt& attempt, const Slots& slots) {

@@ -108,10 +108,10 @@ class JobQuiescer {
     Done done;
     AnswerPollSchedule poll;
     share::QuiescePlanner planner;
-    QuiesceAttemptState progress{};
+    QuiesceAttemptState state{};
     base::MonoTime ordered = began;                  // when the hold was ordered first
     unsigned calls = 0;                              // of earlier cuts, which did not hold
-    base::MonoTime look_at = base::MonoTime::max();  // when the cut wants to decide again
+    base::MonoTime look_at = base::MonoTime::max();  // when the planner wants to decide again
     base::MonoTime stopped_at{}, again_at{};  // when to look again for stopped processes; to repeat the order
     std::unique_ptr<boost::asio::steady_timer> timer{};
     bool opening = false;  // processes take up their order to run first

@@ -53,14 +53,14 @@ void ShimsModule::Open() {
       });
   if (!channel) return spdlog::warn("jobs get no shim: {}", channel.error().message);
   channel_ = std::move(*channel);
-  rest_ = std::make_unique<JobQuiescer>(
+  quiescer_ = std::make_unique<JobQuiescer>(
       core_.loop(), core_.clock(), *channel_,
       [this](const std::string& uuid) { return gpu::NameOf(core_.inventory(), uuid); });
-  channel_->on_notify.Connect([this](base::JobId job) { rest_->OnNotify(job); });
+  channel_->on_notify.Connect([this](base::JobId job) { quiescer_->OnNotify(job); });
 }
 
 bool ShimsModule::Stop() {
-  rest_.reset();
+  quiescer_.reset();
   channel_.reset();
   return true;
 }
@@ -350,9 +350,9 @@ void ShimsModule::AddMetrics(metrics::Snapshot& snapshot) {
       part.refused = count == refused.end() ? 0 : count->second;
     }
   }
-  if (!rest_) return;
+  if (!quiescer_) return;
   for (const bool several : {false, true}) {
-    const auto& totals = rest_->TotalsOf(several);
+    const auto& totals = quiescer_->TotalsOf(several);
     snapshot.rests.push_back({several ? "several" : "one",
                               totals.rested,
                               {{"rested", totals.rested.count()},

@@ -26,7 +26,7 @@ class ShimsModule final : public Module {
   // nullptr: there is no shim, or no socket for it.
   ShimChannel* channel() const { return channel_.get(); }
   // Brings jobs to rest; nullptr exactly where there is no channel.
-  JobQuiescer* rest() const { return rest_.get(); }
+  JobQuiescer* quiescer() const { return quiescer_.get(); }
   // The socket to which the shims connect.
   std::filesystem::path Socket() const;
   // Asks attribution again about processes for which an earlier answer was kLater.
@@ -78,7 +78,7 @@ class ShimsModule final : public Module {
   Core& core_;
   ContextCosts context_costs_;
   std::unique_ptr<ShimChannel> channel_;
-  std::unique_ptr<JobQuiescer> rest_;
+  std::unique_ptr<JobQuiescer> quiescer_;
   std::function<bool(base::ProcessId)> is_coming_;
   RefusalEventLimiter refusals_;
   base::MonoTime looked_for_floods_{};

@@ -29,12 +29,12 @@ void AddUnits(const ledger::SlotStatus& one, std::uint16_t used, std::optional<u
               std::vector<share::ProcessGpuState>& units) {
   const bool open = !IsHeld(one) && !one.rest.shut;
   const bool calls = !IsHeld(one) && one.rest.in_flight && one.rest.works == 0;
-  const bool steppable = one.rest.shut && one.evicted.count == 0;
+  const bool takes_grants = one.rest.shut && one.evicted.count == 0;
   const auto add = [&](unsigned gpu, bool works, bool waits) {
     units.push_back({{one.process, gpu},
                      works || calls || open,
                      waits || one.rest.anywhere,
-                     steppable,
+                     takes_grants,
                      one.rest.for_room,
                      one.completed});
   };
@@ -44,25 +44,25 @@ void AddUnits(const ledger::SlotStatus& one, std::uint16_t used, std::optional<u
     add(CallGrant::kAnyGpu, one.rest.works != 0, /*waits=*/false);
 }
 
-// What the slots say of grants and GPUs goes into `progress`; a process that has ended leaves it.
-void Note(const std::vector<ledger::SlotStatus>& slots, QuiesceAttemptState& progress,
+// What the slots say of grants and GPUs goes into `state`; a process that has ended leaves it.
+void Note(const std::vector<ledger::SlotStatus>& slots, QuiesceAttemptState& state,
           share::QuiesceView& view) {
   for (const auto& one : slots) {
-    auto& used = progress.used[one.process];
+    auto& used = state.used[one.process];
     used = static_cast<std::uint16_t>(used | one.rest.works | one.rest.waits);
-    const auto open = progress.grants.find(one.process);
-    if (open == progress.grants.end() || one.grant_report.number != open->second.number ||
+    const auto open = state.grants.find(one.process);
+    if (open == state.grants.end() || one.grant_report.number != open->second.number ||
         one.grant_report.ended == CallGrantEndReason::kNotYet)
       continue;
     view.ended.push_back({open->second.unit, one.grant_report.calls});
-    progress.grants.erase(open);
+    state.grants.erase(open);
   }
   const auto has_ended = [&](const auto& each) {
     return std::none_of(slots.begin(), slots.end(),
                         [&](const ledger::SlotStatus& one) { return one.process == each.first; });
   };
-  std::erase_if(progress.grants, has_ended);
-  std::erase_if(progress.used, has_ended);
+  std::erase_if(state.grants, has_ended);
+  std::erase_if(state.used, has_ended);
 }
 
 std::string WorkOf(const ledger::SlotStatus& one, const std::function<std::string(unsigned)>& name_of) {
@@ -87,19 +87,18 @@ bool MakesNoCall(const ledger::SlotStatus& one) {
 
 }  // namespace
 
-share::QuiesceView QuiesceViewOf(const std::vector<ledger::SlotStatus>& slots,
-                                 QuiesceAttemptState& progress) {
+share::QuiesceView QuiesceViewOf(const std::vector<ledger::SlotStatus>& slots, QuiesceAttemptState& state) {
   share::QuiesceView view;
   view.all_shut = true;
-  Note(slots, progress, view);
+  Note(slots, state, view);
   for (const auto& one : slots) {
     if (!HasContext(one)) continue;
     view.all_shut = view.all_shut && (IsHeld(one) || one.rest.shut);
-    const auto grant = progress.grants.find(one.process);
+    const auto grant = state.grants.find(one.process);
     std::optional<unsigned> granted;
-    if (grant != progress.grants.end()) granted = grant->second.unit.gpu;
+    if (grant != state.grants.end()) granted = grant->second.unit.gpu;
     if (one.takes_grants)
-      AddUnits(one, progress.used.at(one.process), granted, view.units);
+      AddUnits(one, state.used.at(one.process), granted, view.units);
     else
       view.units.push_back({{one.process, CallGrant::kAnyGpu}, !IsHeld(one), false, false, false});
   }

@@ -26,8 +26,8 @@ struct QuiesceAttemptState {
 
 // A process with a context is one unit for each GPU that it has used in this attempt, or one unit for any
 // GPU. The gate of a process whose shim does not tell how it comes to rest is one unit, which works until it
-// is held. Adds to `progress` what is seen; grants that have ended leave it and are in the view's `ended`.
-share::QuiesceView QuiesceViewOf(const std::vector<ledger::SlotStatus>& slots, QuiesceAttemptState& progress);
+// is held. Adds to `state` what is seen; grants that have ended leave it and are in the view's `ended`.
+share::QuiesceView QuiesceViewOf(const std::vector<ledger::SlotStatus>& slots, QuiesceAttemptState& state);
 
 // How many units (a process on one of its GPUs) a job has, and how many of them are at rest. A process with
 // an open gate or a call that has not returned rests on none of its GPUs.

@@ -10,7 +10,7 @@ using ledger::wire::CallGrantEndReason;
 using ledger::wire::MemoryResidency;
 using testing::IsEmpty;
 
-class RestViewTest : public testing::Test {
+class QuiesceViewTest : public testing::Test {
  protected:
   ledger::SlotStatus& Process(pid_t pid, ledger::QuiesceReport rest,
                               MemoryResidency residency = MemoryResidency::kEvicting) {
@@ -32,19 +32,19 @@ class RestViewTest : public testing::Test {
   QuiesceAttemptState progress_;
 };
 
-TEST_F(RestViewTest, EachGpuOnWhichAProcessWorksOrForWhichItWaitsIsAUnit) {
+TEST_F(QuiesceViewTest, EachGpuOnWhichAProcessWorksOrForWhichItWaitsIsAUnit) {
   Process(11, {.shut = true, .works = 1});
   Process(12, {.shut = true, .waits = 2});
   const auto view = View();
   ASSERT_EQ(view.units.size(), 2u);
   EXPECT_EQ(view.units[0].id, (share::ProcessGpuId{{11, 1}, 0}));
-  EXPECT_TRUE(view.units[0].works && !view.units[0].waits && view.units[0].steppable);
+  EXPECT_TRUE(view.units[0].works && !view.units[0].waits && view.units[0].takes_grants);
   EXPECT_EQ(view.units[1].id, (share::ProcessGpuId{{12, 1}, 1}));
-  EXPECT_TRUE(!view.units[1].works && view.units[1].waits && view.units[1].steppable);
+  EXPECT_TRUE(!view.units[1].works && view.units[1].waits && view.units[1].takes_grants);
   EXPECT_TRUE(view.all_shut);
 }
 
-TEST_F(RestViewTest, ACallThatHasNotReturnedCountsForWhatWorksOrElseForEveryGpuOfItsProcess) {
+TEST_F(QuiesceViewTest, ACallThatHasNotReturnedCountsForWhatWorksOrElseForEveryGpuOfItsProcess) {
   Process(11, {.shut = true, .in_flight = true, .waits = 3});
   for (const auto& unit : View().units) EXPECT_TRUE(unit.works);
   slots_[0].rest.works = 1;
@@ -58,26 +58,26 @@ TEST_F(RestViewTest, ACallThatHasNotReturnedCountsForWhatWorksOrElseForEveryGpuO
   EXPECT_FALSE(View().all_shut);
 }
 
-TEST_F(RestViewTest, ACallThatHasNotReturnedWaitsForTheGpuThatWorks) {
+TEST_F(QuiesceViewTest, ACallThatHasNotReturnedWaitsForTheGpuThatWorks) {
   Process(11, {.shut = true, .in_flight = true, .works = 1, .waits = 2});
   const auto view = View();
   ASSERT_EQ(view.units.size(), 2u);
   EXPECT_TRUE(view.units[0].works && !view.units[0].waits);
-  EXPECT_TRUE(!view.units[1].works && view.units[1].waits && view.units[1].steppable);
+  EXPECT_TRUE(!view.units[1].works && view.units[1].waits && view.units[1].takes_grants);
 }
 
-TEST_F(RestViewTest, ProcessWithEvictedMemoryIsNotStepped) {
+TEST_F(QuiesceViewTest, ProcessWithEvictedMemoryTakesNoGrants) {
   Process(11, {.shut = true, .waits = 1}).evicted = {4096};
-  EXPECT_FALSE(View().units.at(0).steppable);
+  EXPECT_FALSE(View().units.at(0).takes_grants);
 }
 
-TEST_F(RestViewTest, ProcessAtOpenGateCountsAsWorking) {
+TEST_F(QuiesceViewTest, ProcessAtOpenGateCountsAsWorking) {
   Process(11, {.waits = 1});
   EXPECT_TRUE(View().units.at(0).works);
   EXPECT_FALSE(View().all_shut);
 }
 
-TEST_F(RestViewTest, AUnitForAnyGpuStaysWhileItsGrantIsOpen) {
+TEST_F(QuiesceViewTest, AUnitForAnyGpuStaysWhileItsGrantIsOpen) {
   Process(11, {.shut = true, .waits = 1}, MemoryResidency::kHeld);
   progress_.grants[{11, 1}] = {{{11, 1}, ledger::wire::CallGrant::kAnyGpu}, 3};
   const auto view = View();
@@ -86,7 +86,7 @@ TEST_F(RestViewTest, AUnitForAnyGpuStaysWhileItsGrantIsOpen) {
   EXPECT_FALSE(view.units[1].works);
 }
 
-TEST_F(RestViewTest, AUnitThatRestsAndWaitsForNothingStays) {
+TEST_F(QuiesceViewTest, AUnitThatRestsAndWaitsForNothingStays) {
   auto& one = Process(11, {.shut = true, .works = 2});
   EXPECT_TRUE(View().units.at(0).works);
   one.residency = MemoryResidency::kHeld;
@@ -98,7 +98,7 @@ TEST_F(RestViewTest, AUnitThatRestsAndWaitsForNothingStays) {
   EXPECT_TRUE(!view.units[0].works && !view.units[0].waits);
 }
 
-TEST_F(RestViewTest, AHeldProcessThatHasDoneNothingIsOneUnitAndOneWithoutAContextIsNone) {
+TEST_F(QuiesceViewTest, AHeldProcessThatHasDoneNothingIsOneUnitAndOneWithoutAContextIsNone) {
   Process(11, {.shut = true}, MemoryResidency::kHeld);
   Process(12, {}, MemoryResidency::kNone);
   const auto view = View();
@@ -108,10 +108,10 @@ TEST_F(RestViewTest, AHeldProcessThatHasDoneNothingIsOneUnitAndOneWithoutAContex
   EXPECT_TRUE(view.all_shut);
 }
 
-TEST_F(RestViewTest, AnOlderShimWorksUntilItIsHeld) {
+TEST_F(QuiesceViewTest, AnOlderShimWorksUntilItIsHeld) {
   Process(11, {}).takes_grants = false;
   EXPECT_TRUE(View().units.at(0).works);
-  EXPECT_FALSE(View().units.at(0).steppable);
+  EXPECT_FALSE(View().units.at(0).takes_grants);
   EXPECT_FALSE(View().all_shut);
   slots_[0].residency = MemoryResidency::kHeld;
   slots_[0].answered = true;
@@ -119,7 +119,7 @@ TEST_F(RestViewTest, AnOlderShimWorksUntilItIsHeld) {
   EXPECT_TRUE(View().all_shut);
 }
 
-TEST_F(RestViewTest, AGrantEndsOnceAndWithItsProcess) {
+TEST_F(QuiesceViewTest, AGrantEndsOnceAndWithItsProcess) {
   const share::ProcessGpuId unit{{11, 1}, 0};
   progress_.grants[unit.process] = {unit, 7};
   auto& one = Process(11, {.shut = true, .waits = 1});
@@ -139,7 +139,7 @@ TEST_F(RestViewTest, AGrantEndsOnceAndWithItsProcess) {
   EXPECT_THAT(progress_.grants, IsEmpty());
 }
 
-TEST_F(RestViewTest, EachProcessCountsOnceForEachOfItsGpus) {
+TEST_F(QuiesceViewTest, EachProcessCountsOnceForEachOfItsGpus) {
   Process(11, {.shut = true, .works = 1, .waits = 2});              // works on one of two
   Process(12, {.shut = true}).held = {{"a", {1}}, {"b", {1}}};      // has memory on two
   Process(13, {.shut = true, .works = 1}, MemoryResidency::kHeld);  // what it published before it was held
@@ -150,7 +150,7 @@ TEST_F(RestViewTest, EachProcessCountsOnceForEachOfItsGpus) {
   EXPECT_EQ(CountAtRest(slots_), (QuiesceCount{8, 4}));
 }
 
-TEST_F(RestViewTest, ProcessesThatDidNotComeToRestAreNamed) {
+TEST_F(QuiesceViewTest, ProcessesThatDidNotComeToRestAreNamed) {
   Process(11, {.works = 3});
   Process(12, {.capturing = true});
   Process(13, {.shut = true}, MemoryResidency::kHeld);
@@ -163,7 +163,7 @@ TEST_F(RestViewTest, ProcessesThatDidNotComeToRestAreNamed) {
       "process 15 is in a call; and 2 more");
 }
 
-TEST_F(RestViewTest, AProcessWithoutCallsIsNamedBesideItsWaiters) {
+TEST_F(QuiesceViewTest, AProcessWithoutCallsIsNamedBesideItsWaiters) {
   Process(11, {.shut = true, .works = 1});
   Process(12, {.shut = true}, MemoryResidency::kHeld);
   Process(13, {.shut = true, .waits = 1}, MemoryResidency::kHeld);
@@ -172,7 +172,7 @@ TEST_F(RestViewTest, AProcessWithoutCallsIsNamedBesideItsWaiters) {
             "process 11 works on GPU 0; process 14 has not taken up the order; process 12 makes no call");
 }
 
-TEST_F(RestViewTest, HeldProcessThatWaitsForRoomIsAUnitAndNamed) {
+TEST_F(QuiesceViewTest, HeldProcessThatWaitsForRoomIsAUnitAndNamed) {
   Process(11, {.shut = true, .works = 1});
   Process(12, {.shut = true, .for_room = true}, MemoryResidency::kHeld);
   ASSERT_EQ(View().units.size(), 2u);
@@ -181,7 +181,7 @@ TEST_F(RestViewTest, HeldProcessThatWaitsForRoomIsAUnitAndNamed) {
   EXPECT_EQ(WhyNot(), "process 11 works on GPU 0; process 12 waits for room");
 }
 
-TEST_F(RestViewTest, AProcessThatWaitsForRoomMayKeepTheOthersAtWork) {
+TEST_F(QuiesceViewTest, AProcessThatWaitsForRoomMayKeepTheOthersAtWork) {
   Process(11, {.for_room = true}, MemoryResidency::kHeld);
   EXPECT_FALSE(KeepsWorkForRoom(slots_)) << "alone it comes to rest";
   Process(12, {.shut = true}, MemoryResidency::kHeld);
@@ -192,7 +192,7 @@ TEST_F(RestViewTest, AProcessThatWaitsForRoomMayKeepTheOthersAtWork) {
   EXPECT_FALSE(KeepsWorkForRoom(slots_)) << "nobody waits for room";
 }
 
-TEST_F(RestViewTest, AThreadThatWaitsForRoomMayKeepAnotherGpuOfItsProcessAtWork) {
+TEST_F(QuiesceViewTest, AThreadThatWaitsForRoomMayKeepAnotherGpuOfItsProcessAtWork) {
   auto& one = Process(11, {.shut = true, .for_room = true, .works = 1});
   EXPECT_FALSE(KeepsWorkForRoom(slots_)) << "on its only GPU the work ends by itself";
   one.held = {{"a", {1}}, {"b", {1}}};

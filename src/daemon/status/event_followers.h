@@ -1,5 +1,4 @@
-// Those who follow the events: how many of each party there are, and the text of an event, which is written
-// once for all of them.
+// Counts the followers of each party, and writes the text of an event once for all of them.
 //
 // Not thread-safe: lives on the event loop.
 #pragma once
@@ -24,7 +23,7 @@ class EventFollowers {
   // False: the party has as many as it may have. Each that has entered has to leave.
   bool Enter(http::Party who);
   void Leave(http::Party who);
-  // EventFrame of the event. The reference holds until the next call.
+  // Returns EventFrame(event); the reference is valid until the next call.
   const std::string& FrameOf(const jobs::Event& event);
 
  private:

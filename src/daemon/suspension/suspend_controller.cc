@@ -67,7 +67,7 @@ std::optional<suspend::BytesByGpu> SuspendController::LeftOf(base::JobId job) co
 
 suspend::SuspensionSettings SuspendController::SettingsFor(base::JobId job) {
   suspend::SuspensionSettings settings = settings_.machine;
-  settings.returns_held = takes_turns_(job);
+  settings.restores_held = takes_turns_(job);
   return settings;
 }
 

@@ -56,11 +56,11 @@ class SuspendController {
   SuspendController& operator=(const SuspendController&) = delete;
 
   // Sets the function that says whether a job takes turns with others on its GPU. The memory of such a job
-  // comes back with its turn (state_machine.h: returns_held). Registered once.
+  // comes back with its turn (state_machine.h: restores_held). Registered once.
   void SetTakesTurns(std::function<bool(base::JobId)> takes_turns) { takes_turns_ = std::move(takes_turns); }
   // Memory of jobs that take turns: on its way to the host, and on the host and on its way back to a GPU.
   struct TurnMoves {
-    base::Bytes coming, returning;
+    base::Bytes coming, restoring;
   };
   // Sets the function that tells it. Registered once.
   void SetTurnMoves(std::function<TurnMoves()> moves) { turn_moves_ = std::move(moves); }

@@ -21,7 +21,8 @@ void SuspendController::Perform(base::JobId job, const suspend::Actions& actions
     std::visit(base::Overloaded{
                    [&](const suspend::action::QuiesceJob& order) { Rest(job, order.limit); },
                    [&](const CancelQuiesce&) {
-                     if (auto* const rest = shims_.rest()) rest->Cancel(job, entries_.at(job).rest);
+                     if (auto* const quiescer = shims_.quiescer())
+                       quiescer->Cancel(job, entries_.at(job).rest);
                    },
                    [&](const OrderEvict& order) {
                      Order(job, order.process, {OrderKind::kLeave, {}});
@@ -72,8 +73,8 @@ void SuspendController::Rest(base::JobId job, base::Millis limit) {
       me.Feed(job, suspend::event::QuiesceFailed{result.why, result.took, result.calls, result.count.units,
                                                  result.count.units - result.count.at_rest});
   });
-  if (auto* const rest = shims_.rest()) {
-    entries_.at(job).rest = rest->Begin(job, limit, answer);
+  if (auto* const quiescer = shims_.quiescer()) {
+    entries_.at(job).rest = quiescer->Begin(job, limit, answer);
     return;
   }
   boost::asio::post(core_.loop(),

@@ -54,10 +54,10 @@ std::optional<SuspendController::BytesByUser> SuspendController::MayKeep(const B
   const auto memory = suspend::ReadHostMemory();
   if (!memory) return std::nullopt;
   const TurnMoves turns = turn_moves_ ? turn_moves_() : TurnMoves{};
-  base::Bytes returning = turns.returning;
+  base::Bytes restoring = turns.restoring;
   for (const auto& [job, entry] : entries_)
-    if (entry.machine.phase() == SuspensionPhase::kResuming) returning += entry.machine.InHost();
-  const base::Bytes in_use = HostMemoryInUse(*memory, {}) + turns.coming - returning;
+    if (entry.machine.phase() == SuspensionPhase::kResuming) restoring += entry.machine.InHost();
+  const base::Bytes in_use = HostMemoryInUse(*memory, {}) + turns.coming - restoring;
   return suspend::KeepFor(settings_.host_memory.Of(memory->total), in_use, wanted);
 }
 
@@ -99,7 +99,7 @@ void SuspendController::AddMover(base::JobId job, suspend::BytesByGpu& needs) {
   for (auto& [gpu, bytes] : needs) bytes += readings_.ContextCostOf(gpu);
 }
 
-// The memory that a returning job takes on its target GPUs.
+// The memory that a restoring job takes on its target GPUs.
 suspend::BytesByGpu SuspendController::Coming(const suspend::SuspensionRecord& record) {
   suspend::BytesByGpu coming;
   for (const auto& [uuid, bytes] : suspend::AwayOf(record)) coming[record.target.value_or(uuid)] += bytes;

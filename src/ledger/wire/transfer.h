@@ -27,7 +27,7 @@
 
 namespace gpuman::ledger::wire {
 
-// These words stand in a ShimHello in place of kHelloMagic.
+// A ShimHello has one of these words in place of kHelloMagic.
 inline constexpr std::uint32_t kOutMagic = 0x4f4d5047;   // "GPMO"
 inline constexpr std::uint32_t kBackMagic = 0x424d5047;  // "GPMB"
 // A notification: nothing follows this ShimHello. The slot of the process holds what is new: what the program

@@ -26,7 +26,7 @@ struct Patience {
 };
 
 // Connects to the socket at which this process joined (the daemon may have been started again since), and
-// sends a Hello with `magic` (transfer.h). Returns the connection; -1: there is no daemon, or it does not
+// sends a ShimHello with `magic` (transfer.h). Returns the connection; -1: there is no daemon, or it does not
 // take the connection within `patience_ms`.
 int CallDaemon(std::uint32_t magic, int patience_ms);
 

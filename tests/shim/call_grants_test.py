@@ -1,7 +1,7 @@
-"""Processes come to rest: they tell what works and who waits at the gate, take steps that the daemon grants, and are
-held for now. As lease_test.py.
+"""Processes come to rest: they tell what works and who waits at the gate, make the calls that the daemon grants, and
+are held for now. As lease_test.py.
 
-Usage: step_test.py [NAME…]; GPUMAN_BUILD_DIR names the build.
+Usage: call_grants_test.py [NAME…]; GPUMAN_BUILD_DIR names the build.
 """
 
 import json
@@ -40,11 +40,11 @@ class StepCase(LeaseCase):
 
     def start_threads(self, ledger, *threads):
         """Starts a program with these threads; returns it and its pid in the ledger."""
-        before = {one["pid"] for one in self.stages(ledger)}
-        process = self.start(sys.executable, str(HERE / "step_probe.py"), self.word, *threads)
+        before = {one["pid"] for one in self.statuses(ledger)}
+        process = self.start(sys.executable, str(HERE / "call_grants_probe.py"), self.word, *threads)
         self.assertEqual(process.stdout.readline(), "ready\n")
-        return process, self.until(lambda: [one["pid"] for one in self.stages(ledger)
-                                            if one["pid"] not in before and one["stage"] == ON_GPU])[0]
+        return process, self.until(lambda: [one["pid"] for one in self.statuses(ledger)
+                                            if one["pid"] not in before and one["residency"] == ON_GPU])[0]
 
     def say(self, process, *words):
         process.stdin.write(" ".join(map(str, words)) + "\n")
@@ -62,7 +62,7 @@ class StepCase(LeaseCase):
 
     def of(self, ledger, pid):
         ledger("await", pid, 1)  # the server works meanwhile
-        return [one for one in self.stages(ledger) if one["pid"] == pid][0]
+        return [one for one in self.statuses(ledger) if one["pid"] == pid][0]
 
     def until_rest(self, ledger, pid, **words):
         return self.until(lambda: [one for one in [self.of(ledger, pid)] if {**one["rest"], **words} == one["rest"]],
@@ -78,21 +78,21 @@ class StepCase(LeaseCase):
             self.say(process, "go", thread)
         return self.until_rest(ledger, pid, waits=waits)
 
-    def until_stepped(self, ledger, pid, number):
+    def until_granted(self, ledger, pid, number):
         one = self.until(lambda: [one for one in [self.of(ledger, pid)]
-                                  if one["stepped"][0] == number and one["stepped"][1] != 0],
+                                  if one["grant_report"][0] == number and one["grant_report"][1] != 0],
                          lambda: self.of(ledger, pid))[0]
-        return one["stepped"][1:]
+        return one["grant_report"][1:]
 
-    def step(self, ledger, pid, *grant):
-        """Grants steps, and returns how the grant ended, and how many calls have passed."""
-        return self.until_stepped(ledger, pid, int(ledger("step", pid, *grant)))
+    def grant(self, ledger, pid, *what):
+        """Grants calls, and returns how the grant ended, and how many calls have passed."""
+        return self.until_granted(ledger, pid, int(ledger("grant_calls", pid, *what)))
 
     def let_pass(self, ledger, pid, gpu, calls, *how):
-        """Grants steps until so many calls have passed. On a slow machine a grant may end before: a call takes its time,
-        or its thread comes back late."""
+        """Grants calls until so many have passed. On a slow machine a grant may end before: a call takes its time, or
+        its thread comes back late."""
         while calls > 0:
-            ended, passed = self.step(ledger, pid, gpu, calls, *how)
+            ended, passed = self.grant(ledger, pid, gpu, calls, *how)
             self.assertIn(ended, (USED_UP, AT_WORK, NOBODY_WAITED, OTHERS_CHANGED))
             self.assertLessEqual(passed, calls)
             self.assertTrue(ended != USED_UP or passed == calls)
@@ -113,18 +113,18 @@ class Steps(StepCase):
         """A program that is held and whose threads stand at the gate."""
         ledger = self.sharing()
         process, pid = self.start_threads(ledger, *threads)
-        self.assertTrue(self.hold_for(ledger, pid)["steps"])
+        self.assertTrue(self.hold_for(ledger, pid)["takes_grants"])
         self.come_to_gate(ledger, process, pid, range(len(threads)) if go is None else go, waits)
         return ledger, process, pid
 
-    def test_steps_let_as_many_calls_pass_and_no_more(self):
+    def test_grants_let_as_many_calls_pass_and_no_more(self):
         ledger, process, pid = self.held_at_gate("0:set*100")
         passed = 0
         for grant in ((0, 1), ("any", 1), (0, 10), (0, 20, 2), (0, 13, 3), (0, 3, "careful"), (0, 3, "behind")):
             self.let_pass(ledger, pid, *grant)
             passed += grant[1]
             self.assertEqual(len(self.calls(process)), passed, grant)
-            self.until(lambda: self.of(ledger, pid)["stage"] == HELD)
+            self.until(lambda: self.of(ledger, pid)["residency"] == HELD)
             self.assert_stands(self.of(ledger, pid), HELD)
             self.until_rest(ledger, pid, shut=True, works=0, waits=1, in_flight=False)
         self.assertEqual(len(self.end(ledger, process, pid)), 100)
@@ -135,7 +135,7 @@ class Steps(StepCase):
         before = int(ledger("notifications"))
         grants = 0
         while len(self.calls(process)) < 500:
-            self.step(ledger, pid, 0, 500)
+            self.grant(ledger, pid, 0, 500)
             grants += 1
             self.until(lambda: (ledger("await", pid, 2), int(ledger("notifications")) > before)[1])
         self.assertLess(int(ledger("notifications")) - before, 10 + 4 * grants)
@@ -169,45 +169,45 @@ class Steps(StepCase):
                 for _ in range(20):
                     self.write_word(0)
                     ledger, process, pid = self.held_at_gate("0:wait,sync,set*9")
-                    number = int(ledger("step", pid, 0, 8, stride))
-                    one = self.until(lambda: [one for one in [self.of(ledger, pid)] if one["stepped"][2] > 0])[0]
-                    if one["stepped"] != [number, NOBODY_WAITED, 1]:  # else its thread came back late
+                    number = int(ledger("grant_calls", pid, 0, 8, stride))
+                    one = self.until(lambda: [one for one in [self.of(ledger, pid)] if one["grant_report"][2] > 0])[0]
+                    if one["grant_report"] != [number, NOBODY_WAITED, 1]:  # else its thread came back late
                         break
                     self.say(process, "release")
                     self.end(ledger, process, pid)
                     ledger.stop()
-                self.assertEqual((one["stage"], one["stepped"]), (EVICTING, [number, 0, 1 + stride]))
+                self.assertEqual((one["residency"], one["grant_report"]), (EVICTING, [number, 0, 1 + stride]))
                 self.assertEqual((one["rest"]["works"], one["rest"]["in_flight"]), (1, stride == 1))
                 self.say(process, "release")
-                self.assertEqual(self.until_stepped(ledger, pid, number), [AT_WORK, 1 + stride])
-                self.until(lambda: self.of(ledger, pid)["stage"] == HELD)
+                self.assertEqual(self.until_granted(ledger, pid, number), [AT_WORK, 1 + stride])
+                self.until(lambda: self.of(ledger, pid)["residency"] == HELD)
                 self.let_pass(ledger, pid, 0, 3)
                 self.end(ledger, process, pid)
                 ledger.stop()
 
     def test_pass_behind_work_that_has_not_ended(self):
         ledger, process, pid = self.held_at_gate("0:wait,set*9")
-        number = int(ledger("step", pid, 0, 1))
-        self.until(lambda: self.of(ledger, pid)["stepped"] == [number, 0, 1])
+        number = int(ledger("grant_calls", pid, 0, 1))
+        self.until(lambda: self.of(ledger, pid)["grant_report"] == [number, 0, 1])
         ledger("withdraw", pid)
-        self.assertEqual(self.until_stepped(ledger, pid, number), [WITHDRAWN, 1])
+        self.assertEqual(self.until_granted(ledger, pid, number), [WITHDRAWN, 1])
         self.let_pass(ledger, pid, 0, 2, "behind")
         self.assertEqual(len(self.calls(process)), 3)
         self.assertEqual(self.of(ledger, pid)["rest"]["works"], 1)
         self.say(process, "release")
-        self.until(lambda: self.of(ledger, pid)["stage"] == HELD)
+        self.until(lambda: self.of(ledger, pid)["residency"] == HELD)
         self.end(ledger, process, pid)
 
     def test_end_where_nobody_waits(self):
         ledger = self.sharing()
         process, pid = self.start_threads(ledger, "0:set*3", "1:set")
         self.hold_for(ledger, pid)
-        self.assertEqual(self.step(ledger, pid, 0, 5), [NOBODY_WAITED, 0])
+        self.assertEqual(self.grant(ledger, pid, 0, 5), [NOBODY_WAITED, 0])
         self.come_to_gate(ledger, process, pid, [0], 1)
-        self.assertEqual(self.step(ledger, pid, 1, 5), [NOBODY_WAITED, 0])
-        self.assertEqual(self.step(ledger, pid, 9, 5), [NOBODY_WAITED, 0])
+        self.assertEqual(self.grant(ledger, pid, 1, 5), [NOBODY_WAITED, 0])
+        self.assertEqual(self.grant(ledger, pid, 9, 5), [NOBODY_WAITED, 0])
         self.let_pass(ledger, pid, 0, 3)
-        self.assertEqual(self.step(ledger, pid, 0, 5), [NOBODY_WAITED, 0])
+        self.assertEqual(self.grant(ledger, pid, 0, 5), [NOBODY_WAITED, 0])
         self.end(ledger, process, pid)
 
     def test_end_where_another_process_comes_to_rest(self):
@@ -219,11 +219,11 @@ class Steps(StepCase):
             self.until(lambda: self.log(other))
             ledger("order", other_pid, "hold_for", FOR_LONG)
             self.until_rest(ledger, other_pid, works=2)
-            number = int(ledger("step", pid, 0, 1023, "careful"))
+            number = int(ledger("grant_calls", pid, 0, 1023, "careful"))
             self.say(other, "release")
-            ended, calls = self.until_stepped(ledger, pid, number)
+            ended, calls = self.until_granted(ledger, pid, number)
             self.assertTrue(calls < 1023 or ended == USED_UP)
-            self.until(lambda: self.of(ledger, other_pid)["stage"] == HELD)
+            self.until(lambda: self.of(ledger, other_pid)["residency"] == HELD)
             self.end(ledger, other, other_pid)
             if ended == OTHERS_CHANGED:
                 break
@@ -232,45 +232,45 @@ class Steps(StepCase):
     def test_are_refused_where_the_gate_is_open_or_memory_is_away(self):
         ledger = self.sharing()
         process, pid = self.start_threads(ledger, "0:set*3")
-        self.assertEqual(self.step(ledger, pid, 0, 1), [REFUSED, 0])
+        self.assertEqual(self.grant(ledger, pid, 0, 1), [REFUSED, 0])
         self.take(ledger, pid, 2 * MIB)
         self.say(process, "go", 0)
-        self.assertEqual(self.step(ledger, pid, 0, 1), [REFUSED, 0])
+        self.assertEqual(self.grant(ledger, pid, 0, 1), [REFUSED, 0])
         self.hold(ledger, pid)
-        self.assertEqual(self.step(ledger, pid, 0, 1), [REFUSED, 0], "the memory is still away")
+        self.assertEqual(self.grant(ledger, pid, 0, 1), [REFUSED, 0], "the memory is still away")
         self.assertEqual(self.calls(process), [])
         self.end(ledger, process, pid)
 
     def test_may_be_withdrawn_and_end_with_the_order(self):
         ledger, process, pid = self.held_at_gate("0:wait,set*3")
-        number = int(ledger("step", pid, 0, 9))
-        self.until(lambda: self.of(ledger, pid)["stepped"] == [number, 0, 1])
+        number = int(ledger("grant_calls", pid, 0, 9))
+        self.until(lambda: self.of(ledger, pid)["grant_report"] == [number, 0, 1])
         self.assertEqual(ledger("withdraw", pid), str(number))
-        self.assertEqual(self.until_stepped(ledger, pid, number), [WITHDRAWN, 1])
-        number = int(ledger("step", pid, 0, 9))
-        self.until(lambda: self.of(ledger, pid)["stepped"] == [number, 0, 0])
+        self.assertEqual(self.until_granted(ledger, pid, number), [WITHDRAWN, 1])
+        number = int(ledger("grant_calls", pid, 0, 9))
+        self.until(lambda: self.of(ledger, pid)["grant_report"] == [number, 0, 0])
         self.run_again(ledger, pid)
-        self.assertEqual(self.of(ledger, pid)["stepped"], [number, WITHDRAWN, 0])
+        self.assertEqual(self.of(ledger, pid)["grant_report"], [number, WITHDRAWN, 0])
         self.assertEqual(self.of(ledger, pid)["rest"]["shut"], False)
         self.say(process, "release")
         self.until(lambda: len(self.calls(process)) == 4)
         self.end(ledger, process, pid)
 
-    def test_capture_counts_as_one_step(self):
+    def test_capture_counts_as_one_call(self):
         ledger, process, pid = self.held_at_gate("0:set,begin,set*5,end,sync,set*20")
         self.let_pass(ledger, pid, 0, 2)
         made = ["set", "begin", *["set"] * 5, "end"]
         self.assertEqual([call for _, call, _ in self.log(process)], made, "and nothing behind the capture")
-        self.until(lambda: self.of(ledger, pid)["stage"] == HELD)
+        self.until(lambda: self.of(ledger, pid)["residency"] == HELD)
         self.let_pass(ledger, pid, 0, 1)
         self.assertEqual([call for _, call, _ in self.log(process)], [*made, "sync"])
         self.end(ledger, process, pid)
 
-    def test_context_can_be_destroyed_within_a_step(self):
+    def test_context_can_be_destroyed_within_a_grant(self):
         ledger, process, pid = self.held_at_gate("0:set,destroy", "1:set*3", waits=3)
         self.let_pass(ledger, pid, 0, 2)
         self.assertEqual(self.log(process)[-1], [0, "destroy", 0])
-        self.until(lambda: self.of(ledger, pid)["stage"] == HELD)
+        self.until(lambda: self.of(ledger, pid)["residency"] == HELD)
         self.let_pass(ledger, pid, 1, 3)
         self.end(ledger, process, pid)
 
@@ -357,10 +357,10 @@ class HoldsForNow(StepCase):
         self.hold_for(ledger, pid, 3000)
         self.come_to_gate(ledger, process, pid, [0], 1)
         self.until(lambda: len(self.calls(process)) == 5)
-        one = self.until(lambda: [one for one in [self.of(ledger, pid)] if one["stage"] == ON_GPU])[0]
+        one = self.until(lambda: [one for one in [self.of(ledger, pid)] if one["residency"] == ON_GPU])[0]
         self.assert_stands(one, ON_GPU, BUSY)
         self.assertEqual((one["rest"]["shut"], one["rest"]["waits"]), (False, 0))
-        # The stage is told first, the daemon is notified then.
+        # The residency is told first, the daemon is notified then.
         self.until(lambda: (ledger("await", pid, 2), int(ledger("notifications")) >= before + 2)[1])
         self.end(ledger, process, pid)
 
@@ -375,15 +375,15 @@ class HoldsForNow(StepCase):
         process.stdin.close()
         self.assertEqual(process.wait(), 0)
 
-    def test_end_while_a_step_does_not_rest(self):
+    def test_end_while_a_granted_call_does_not_rest(self):
         ledger = self.sharing()
         process, pid = self.start_threads(ledger, "0:wait,sync,set*3")
         self.hold_for(ledger, pid, 5000)
         self.come_to_gate(ledger, process, pid, [0], 1)
-        ended, passed = self.step(ledger, pid, 0, 9, 1)
+        ended, passed = self.grant(ledger, pid, 0, 9, 1)
         self.assertIn(ended, (WITHDRAWN, NOBODY_WAITED))  # the latter on a slow machine
         self.assertLessEqual(passed, 2)
-        self.until(lambda: self.of(ledger, pid)["stage"] == ON_GPU)
+        self.until(lambda: self.of(ledger, pid)["residency"] == ON_GPU)
         self.assert_stands(self.of(ledger, pid), ON_GPU, BUSY)
         self.say(process, "release")
         self.until(lambda: len(self.calls(process)) == 5)
