@@ -351,11 +351,13 @@ class ManyTimes(IpcCase):
             self.assertEqual(self.ask(importer, "close"), [0] * len(SIZES))
             self.assertEqual(self.ask(exporter, "free"), [0] * len(SIZES))
 
-            def all_is_as_before():  # a thread may still be closing what it has kept
+            def no_more_than_before():  # a thread may still be closing what it has kept, also after the first round
                 nonlocal now
-                now = (*map(descriptors_of, pids), self.device_used(), ledger("used", self.uuid))
-                return len(now[0]) == len(now[1]) == 2 and now == (first or now)
-            self.until(all_is_as_before, lambda: f"{first} in the first round, then {now}")
+                now = (*map(descriptors_of, pids), self.device_used(), int(ledger("used", self.uuid)))
+                if any(len(counts) != 2 for counts in now[:2]):
+                    return False
+                return first is None or all(is_now <= before for is_now, before in zip(now, first))
+            self.until(no_more_than_before, lambda: f"{first} in the round before, then {now}")
             first = now
 
 
