@@ -124,8 +124,8 @@ struct JobView {
   std::optional<double> energy{};                // joules, of its current or last run; null: not measured
   std::optional<double> cost{};  // of that run, in `currency`; null: no price is set, or it is not known
   std::optional<std::string> currency{};
-  // Only in lists: some long text or sequence of the job is not whole here (daemon/core/list_cut.h). The view
-  // of the one job has all of it.
+  // Only in lists: some long text or sequence of the job is not whole here
+  // (daemon/core/list_shortening.h). The view of the one job has all of it.
   bool cut = false;
 };
 

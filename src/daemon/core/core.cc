@@ -229,7 +229,7 @@ api::JobView Core::View(const jobs::Job& job, JobDetail detail) const {
   if (job.spec->trace_allocations && job.started_at)
     view.trace_path = job_manager_->TracesOf(job.id).string();
   for (const auto* const module : modules_) module->Show(job, view);
-  if (detail == JobDetail::kListed) CutForList(view);
+  if (detail == JobDetail::kListed) ShortenForList(view);
   return view;
 }
 

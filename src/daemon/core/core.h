@@ -34,7 +34,7 @@
 #include "daemon/core/event_log.h"
 #include "daemon/core/job_event_forwarder.h"
 #include "daemon/core/list_answer_streamer.h"
-#include "daemon/core/list_cut.h"
+#include "daemon/core/list_shortening.h"
 #include "daemon/core/memory_guard_loop.h"
 #include "daemon/core/sample_forwarder.h"
 #include "daemon/core/user_names.h"

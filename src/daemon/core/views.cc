@@ -50,7 +50,7 @@ api::JobView JobViewOf(const jobs::Job& job, const guard::JobUsage& usage, const
   if (detail == JobDetail::kListed) {
     auto listed = ListedCommandOf(jobs::WordsOfUser(job));
     view.command = std::move(listed.words);
-    view.cut = listed.cut;
+    view.cut = listed.shortened;
   } else {
     view.command = jobs::CommandOfUser(job);
   }
@@ -79,12 +79,12 @@ bool IsLong(const api::JobView& view) {
   return bytes > kLong;
 }
 
-void CutForList(api::JobView& view) {
-  bool cut = CutText(view.directory);
-  if (view.reason_detail) cut = CutText(*view.reason_detail) || cut;
-  if (view.unshimmed) cut = CutElements(*view.unshimmed) || cut;
-  cut = CutTexts(view.notes) || cut;
-  view.cut = view.cut || cut;
+void ShortenForList(api::JobView& view) {
+  bool shortened = ShortenText(view.directory);
+  if (view.reason_detail) shortened = ShortenText(*view.reason_detail) || shortened;
+  if (view.unshimmed) shortened = ShortenElements(*view.unshimmed) || shortened;
+  shortened = ShortenTexts(view.notes) || shortened;
+  view.cut = view.cut || shortened;
 }
 
 std::optional<api::InstancePart> PartOf(const gpu::Gpu& gpu) {
@@ -132,7 +132,7 @@ api::GpuView GpuViewOf(const guard::GpuStatus& status, const base::ProcessTable&
     }
     auto command = ListedCommandOf(table.CommandLine(process.id.pid));
     row.command = std::move(command.words);
-    row.cut = command.cut;
+    row.cut = command.shortened;
     row.gpuman = process.ours;
     row.gpu_percent = PercentOf(status.sample, process.id.pid);
     view.processes.push_back(std::move(row));

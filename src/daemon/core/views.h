@@ -9,7 +9,7 @@
 
 #include "api/types.h"
 #include "base/process.h"
-#include "daemon/core/list_cut.h"
+#include "daemon/core/list_shortening.h"
 #include "guard/guard.h"
 #include "jobs/event.h"
 #include "jobs/job.h"
@@ -25,8 +25,8 @@ api::JobView JobViewOf(const jobs::Job& job, const guard::JobUsage& usage, const
                        const std::filesystem::path& log_path, JobDetail detail = JobDetail::kWhole);
 // Returns whether it takes too long for the event loop to write this view as text.
 bool IsLong(const api::JobView& view);
-// Cuts what is long in the view of a job for a list, but for the command and what the queue shows of it.
-void CutForList(api::JobView& view);
+// Shortens what is long in the view of a job for a list, but for the command and what the queue shows of it.
+void ShortenForList(api::JobView& view);
 
 // nullopt: a whole GPU.
 std::optional<api::InstancePart> PartOf(const gpu::Gpu& gpu);

@@ -58,7 +58,7 @@ TEST(JobView, AListShowsTheBeginningOfOtherLongTexts) {
   view.reason_detail = std::string(100'000, 'r');
   view.notes = std::vector<std::string>(1000, std::string(100'000, 'n'));
   view.unshimmed = std::vector<int>(100'000, 1);
-  CutForList(view);
+  ShortenForList(view);
   EXPECT_TRUE(view.cut);
   EXPECT_LE(view.directory.size(), kListedText + 3);
   EXPECT_LE(view.reason_detail->size(), kListedText + 3);

@@ -26,14 +26,14 @@ spec::NamedDependencies DependenciesView(const spec::Dependencies& depends, std:
   return view;
 }
 
-bool CutOptions(spec::JobOptions& options) {
-  bool cut = false;
+bool ShortenOptions(spec::JobOptions& options) {
+  bool shortened = false;
   for (auto* const text :
        {&options.conda_env, &options.stdin_file, &options.stdout_file, &options.stderr_file})
-    if (*text) cut = CutText(**text) || cut;
-  cut = CutTexts(options.notify.webhooks) || cut;
-  cut = CutTexts(options.notify.mails) || cut;
-  return cut;
+    if (*text) shortened = ShortenText(**text) || shortened;
+  shortened = ShortenTexts(options.notify.webhooks) || shortened;
+  shortened = ShortenTexts(options.notify.mails) || shortened;
+  return shortened;
 }
 
 std::optional<base::Millis> AgeOf(const base::ProcessId& process) {
@@ -94,7 +94,7 @@ void ShowQueueFields(const jobs::Job& job, JobDetail detail, api::JobView& view)
   const bool is_listed = detail == JobDetail::kListed;
   fields.asked.depends = DependenciesView(spec.depends, is_listed ? kListedElements : SIZE_MAX);
   const bool fewer = fields.asked.depends.list.size() < spec.depends.list.size();
-  const bool shorter = is_listed && CutOptions(fields.asked);
+  const bool shorter = is_listed && ShortenOptions(fields.asked);
   view.cut = view.cut || fewer || shorter;
   fields.gpus = spec.gpus;
   if (job.array.array.value != 0) {

@@ -7,7 +7,7 @@
 
 #include "api/queue_types.h"
 #include "api/types.h"
-#include "daemon/core/list_cut.h"
+#include "daemon/core/list_shortening.h"
 #include "daemon/queue/dispatcher.h"
 #include "jobs/job.h"
 #include "queue/explain.h"

@@ -1,4 +1,4 @@
-#include "daemon/core/list_cut.h"
+#include "daemon/core/list_shortening.h"
 
 #include <algorithm>
 #include <string_view>
@@ -21,16 +21,16 @@ std::string BeginningOf(std::string_view text, std::size_t bytes) {
 
 }  // namespace
 
-bool CutText(std::string& text) {
+bool ShortenText(std::string& text) {
   if (text.size() <= kListedText) return false;
   text = BeginningOf(text, kListedText).append(kMore);
   return true;
 }
 
-bool CutTexts(std::vector<std::string>& texts) {
-  bool cut = CutElements(texts);
-  for (auto& text : texts) cut = CutText(text) || cut;
-  return cut;
+bool ShortenTexts(std::vector<std::string>& texts) {
+  bool shortened = ShortenElements(texts);
+  for (auto& text : texts) shortened = ShortenText(text) || shortened;
+  return shortened;
 }
 
 ListedCommand ListedCommandOf(std::span<const std::string> words) {
@@ -39,7 +39,7 @@ ListedCommand ListedCommandOf(std::span<const std::string> words) {
   for (const auto& word : words) {
     if (word.size() >= left) {
       listed.words.push_back(BeginningOf(word, left).append(kMore));
-      listed.cut = true;
+      listed.shortened = true;
       break;
     }
     left -= word.size() + 1;  // with the blank behind it

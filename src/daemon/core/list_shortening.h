@@ -1,5 +1,5 @@
-// Cuts what a list shows of one job or of one process, so that no element of a list is long, whatever a user
-// wrote. The view of one job has all of it. Pure.
+// Shortens what a list shows of one job or of one process, so that no element of a list is long, whatever a
+// user wrote. The view of one job has all of it. Pure.
 #pragma once
 
 #include <cstddef>
@@ -12,18 +12,18 @@ namespace gpuman::daemon {
 // How much of a job a view has.
 enum class JobDetail {
   kWhole,
-  kListed,  // long texts and sequences are cut, and `cut` of the view says so
+  kListed,  // long texts and sequences are shortened, and `cut` of the view says so
 };
 
 inline constexpr std::size_t kListedCommand = 4u << 10;  // bytes of all its words
 inline constexpr std::size_t kListedText = 1u << 10;     // bytes of another text
 inline constexpr std::size_t kListedElements = 100;      // of dependencies, notes, …
 
-// Each function returns whether it cut something. A text that is cut ends with "…".
-bool CutText(std::string& text);
-bool CutTexts(std::vector<std::string>& texts);
+// Each function returns whether it shortened something. A text that is shortened ends with "…".
+bool ShortenText(std::string& text);
+bool ShortenTexts(std::vector<std::string>& texts);
 template <typename T>
-bool CutElements(std::vector<T>& elements) {
+bool ShortenElements(std::vector<T>& elements) {
   if (elements.size() <= kListedElements) return false;
   elements.erase(elements.begin() + static_cast<std::ptrdiff_t>(kListedElements), elements.end());
   return true;
@@ -31,7 +31,7 @@ bool CutElements(std::vector<T>& elements) {
 
 struct ListedCommand {
   std::vector<std::string> words;
-  bool cut = false;
+  bool shortened = false;
 };
 // Copies no more of the command than it returns.
 ListedCommand ListedCommandOf(std::span<const std::string> words);
