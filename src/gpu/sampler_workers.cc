@@ -17,8 +17,8 @@ namespace {
 
 // This many slow rounds in a row are the GPU's fault, not the scheduler's.
 constexpr int kSlowRounds = 3;
-// This many good rounds mean that the trouble has passed; many processes that start at once are such a
-// trouble.
+// This many good rounds mean that the cause of slow rounds has passed; many processes that start at once are
+// such a cause.
 constexpr int kGoodRounds = 100;
 
 }  // namespace

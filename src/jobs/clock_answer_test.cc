@@ -21,7 +21,7 @@ TEST(ClockAnswer, WhatAKeeperRefusesWhileTheJobRunsIsReported) {
       << "only a run that is over explains kConflict";
 }
 
-TEST(ClockAnswer, ARunThatIsOverAndAnAnswerThatDoesNotComeAreNoTrouble) {
+TEST(ClockAnswer, ARunThatIsOverAndAnAnswerThatDoesNotComeAreNoError) {
   EXPECT_FALSE(ClockErrorText(true, {}, JobState::kRunning));
   EXPECT_FALSE(After(true, ErrorCode::kUnavailable, JobState::kRunning));
   EXPECT_FALSE(After(true, ErrorCode::kConflict, JobState::kFinished));

@@ -15,7 +15,7 @@ namespace {
 namespace asio = boost::asio;
 using base::ErrorCode;
 
-constexpr int kPatience = 3;  // failures in a row before the trouble is reported
+constexpr int kPatience = 3;  // failures in a row before the error is reported
 constexpr base::Millis kFirstRetry{100};
 constexpr base::Millis kLastRetry{30'000};
 constexpr std::uint64_t kShortenEvery = 1000;  // records, some 200 KB

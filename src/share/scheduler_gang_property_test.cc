@@ -6,9 +6,9 @@ namespace {
 
 class GangWorld : public RandomWorld {
  public:
-  GangWorld(std::uint64_t seed, bool trouble, SchedulerSettings settings, unsigned gpus,
+  GangWorld(std::uint64_t seed, bool faults, SchedulerSettings settings, unsigned gpus,
             base::Bytes gpu = base::GiB(16))
-      : RandomWorld(seed, trouble, std::move(settings), gpu, gpus), gpus_(gpus) {}
+      : RandomWorld(seed, faults, std::move(settings), gpu, gpus), gpus_(gpus) {}
 
   // A third of the jobs need several GPUs, with as much memory on each.
   void StartAny() override {
@@ -52,7 +52,7 @@ class GangWorld : public RandomWorld {
  protected:
   // The other parts of a gang wait for the part that waits for room on its GPU.
   std::optional<Span> ClosesAfter(const Job& job) override {
-    if (trouble() && job.program.IsGang() && Below(3) == 0) return std::nullopt;
+    if (faults() && job.program.IsGang() && Below(3) == 0) return std::nullopt;
     return RandomWorld::ClosesAfter(job);
   }
   bool SpinsForRoom(const Job& job) const override {
@@ -96,7 +96,7 @@ class GangWorld : public RandomWorld {
 
 std::string LiveFrom(std::uint64_t seed, unsigned gpus) {
   std::mt19937_64 random(seed);
-  GangWorld world(seed, /*trouble=*/true, SettingsOf(random), gpus);
+  GangWorld world(seed, /*faults=*/true, SettingsOf(random), gpus);
   return Live(world);
 }
 
@@ -114,7 +114,7 @@ TEST(ShareGangProperty, WithSharesOfTheTimeCapacityHoldsAndNoJobStaysClosed) {
     for (std::uint64_t seed = 1; seed <= 3 && !HasFailure(); ++seed) {
       SCOPED_TRACE(std::to_string(gpus) + " GPUs, world " + std::to_string(seed));
       std::mt19937_64 random(seed);
-      GangWorld world(seed, /*trouble=*/true, SettingsOf(random), gpus);
+      GangWorld world(seed, /*faults=*/true, SettingsOf(random), gpus);
       world.GiveShares();
       Live(world);
     }
@@ -150,7 +150,7 @@ TEST(ShareGangProperty, OfGangsThatWaitForEachOthersRoomNoneWaitsForEver) {
   int denied = 0;
   for (std::uint64_t seed = 1; seed <= 40 && !HasFailure(); ++seed) {
     SCOPED_TRACE("world " + std::to_string(seed));
-    GangWorld world(seed, /*trouble=*/false, {}, 3);
+    GangWorld world(seed, /*faults=*/false, {}, 3);
     const auto jobs = static_cast<int>(2 + world.Below(3));
     std::vector<TenantId> ids;
     ids.reserve(static_cast<std::size_t>(jobs));
@@ -177,7 +177,7 @@ TEST(ShareGangProperty, OfGangsThatWaitForEachOthersRoomNoneWaitsForEver) {
 TEST(ShareGangProperty, OfGangsThatStartAtOnceNoneIsDenied) {
   for (std::uint64_t seed = 1; seed <= 40 && !HasFailure(); ++seed) {
     SCOPED_TRACE("world " + std::to_string(seed));
-    GangWorld world(seed, /*trouble=*/false, {}, 3);
+    GangWorld world(seed, /*faults=*/false, {}, 3);
     const auto jobs = static_cast<int>(2 + world.Below(2));
     std::vector<TenantId> ids;
     ids.reserve(static_cast<std::size_t>(jobs));
@@ -199,7 +199,7 @@ TEST(ShareGangProperty, TenThousandHandOversLoseNothing) {
     std::mt19937_64 random(seed);
     SchedulerSettings settings = SettingsOf(random);
     settings.quantum_min = settings.quantum_max = 100ms;
-    GangWorld world(seed, /*trouble=*/seed % 2 == 0, settings, seed % 4 < 2 ? 4 : 8, base::GiB(1));
+    GangWorld world(seed, /*faults=*/seed % 2 == 0, settings, seed % 4 < 2 ? 4 : 8, base::GiB(1));
     for (int i = 0; i < 8; ++i) world.StartAny();
     for (int i = 0; i < 60 && !HasFailure(); ++i) {
       world.RunFor(5s);

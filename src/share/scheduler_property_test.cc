@@ -6,7 +6,7 @@ namespace {
 
 std::string LiveFrom(std::uint64_t seed) {
   std::mt19937_64 random(seed);
-  RandomWorld world(seed, /*trouble=*/true, SettingsOf(random));
+  RandomWorld world(seed, /*faults=*/true, SettingsOf(random));
   return Live(world);
 }
 
@@ -38,7 +38,7 @@ TEST(ShareProperty, WithSharesOfTheTimeCapacityHoldsAndNoJobStaysClosed) {
   for (std::uint64_t seed = 1; seed <= 12 && !HasFailure(); ++seed) {
     SCOPED_TRACE("world " + std::to_string(seed));
     std::mt19937_64 random(seed);
-    RandomWorld world(seed, /*trouble=*/true, SettingsOf(random));
+    RandomWorld world(seed, /*faults=*/true, SettingsOf(random));
     world.GiveShares();
     Live(world);
   }
@@ -51,7 +51,7 @@ TEST(ShareProperty, TenThousandHandOversLoseNothing) {
     std::mt19937_64 random(seed);
     SchedulerSettings settings = SettingsOf(random);
     settings.quantum_min = settings.quantum_max = 100ms;
-    RandomWorld world(seed, /*trouble=*/seed % 2 == 0, settings, base::GiB(1));
+    RandomWorld world(seed, /*faults=*/seed % 2 == 0, settings, base::GiB(1));
     for (int i = 0; i < 5; ++i) world.StartAny();
     for (int i = 0; i < 60 && !HasFailure(); ++i) {
       world.RunFor(5s);

@@ -56,11 +56,11 @@ inline Span WaitBound(const SchedulerSettings& settings, const std::vector<doubl
 
 class RandomWorld : public World {
  public:
-  RandomWorld(std::uint64_t seed, bool trouble, SchedulerSettings settings, base::Bytes gpu = base::GiB(16),
+  RandomWorld(std::uint64_t seed, bool faults, SchedulerSettings settings, base::Bytes gpu = base::GiB(16),
               unsigned gpus = 2)
       : World(std::move(settings), Gpus(gpus, gpu), kModelBus),
         random_(seed),
-        trouble_(trouble),
+        faults_(faults),
         part_(gpu.count >> 14) {
     SetLog([this](const Action& action) {
       said_ << action.index() << '@' << now_.time_since_epoch().count() << ' ';
@@ -113,7 +113,7 @@ class RandomWorld : public World {
       changed.program.options.compute = AnyShare();
       return Feed(event::OptionsChanged{id, changed.program.options});
     }
-    switch (Below(trouble_ ? 8 : 2)) {
+    switch (Below(faults_ ? 8 : 2)) {
       case 0:
         return End(Any());
       case 1:
@@ -146,7 +146,7 @@ class RandomWorld : public World {
 
   // From now on nothing fails, all may run, and no tenant comes before another for good.
   void Calm() {
-    trouble_ = false;
+    faults_ = false;
     for (const auto& [gpu, bytes] : Gpus(static_cast<unsigned>(capacities_.size()), base::GiB(17)))
       SetCapacity(gpu, bytes);
     SchedulerSettings settings = scheduler_.settings();
@@ -210,21 +210,21 @@ class RandomWorld : public World {
   std::uint64_t events() const { return events_; }
 
  protected:
-  bool FailsOut() override { return trouble_ && Below(40) == 0; }
-  bool FailsBack() override { return trouble_ && Below(40) == 0; }
+  bool FailsOut() override { return faults_ && Below(40) == 0; }
+  bool FailsBack() override { return faults_ && Below(40) == 0; }
   std::optional<Span> ClosesAfter(const Job& job) override {
-    if (!trouble_ || Below(8) != 0) return job.program.drain;
+    if (!faults_ || Below(8) != 0) return job.program.drain;
     if (Below(2) == 0) return std::nullopt;
     return Time(12'000);
   }
 
-  bool trouble() const { return trouble_; }
+  bool faults() const { return faults_; }
   base::Bytes Parts(std::uint64_t count) const { return {part_ * count}; }
 
  private:
   bool with_shares_ = false;
   std::mt19937_64 random_;
-  bool trouble_;
+  bool faults_;
   std::uint64_t part_;  // of a GPU's 16,384
   std::ostringstream said_;
 };

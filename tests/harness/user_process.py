@@ -25,12 +25,12 @@ def main():
     socket, patience, steps = sys.argv[1], float(sys.argv[2]), json.loads(sys.stdin.readline())
     print("ready", flush=True)
     for step, _ in zip(itertools.cycle(steps), sys.stdin):
-        said = {"status": 0, "trouble": "", "body": ""}
+        said = {"status": 0, "error": "", "body": ""}
         begin = time.monotonic()
         try:
             said["status"], said["body"] = ask(socket, patience, *step)
         except Exception as error:
-            said["trouble"] = repr(error)
+            said["error"] = repr(error)
         print(json.dumps({"seconds": time.monotonic() - begin, **said}), flush=True)
 
 

@@ -76,7 +76,7 @@ class Asker:
         answers = []
         while len(answers) < least or not until():
             answers.append(self.ask())
-            if answers[-1].trouble or answers[-1].status >= 400:
+            if answers[-1].error or answers[-1].status >= 400:
                 raise AssertionError(f"the neighbour was not answered: {answers[-1]}")
         return answers
 
@@ -89,8 +89,8 @@ class Asker:
 @dataclasses.dataclass
 class Answered:
     seconds: float
-    status: int  # 0: no answer, and `trouble` says why
-    trouble: str
+    status: int  # 0: no answer, and `error` says why
+    error: str
     body: str
 
     def json(self):

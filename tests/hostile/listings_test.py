@@ -252,7 +252,7 @@ class Listings(HostileTest):
                 self.assertLessEqual(max(sizes), PIECE)
                 self.assertLess(sum(sizes), MIB)
                 listed = self.as_user(NEIGHBOUR, "GET", target)
-                self.assertEqual(listed.status, 200, listed.trouble)
+                self.assertEqual(listed.status, 200, listed.error)
                 yield next(one for one in listed.json()["jobs"] if one["id"] == job)
 
     def test_a_job_with_a_huge_command_is_listed_and_no_list_is_cut_off(self):

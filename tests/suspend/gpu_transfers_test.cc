@@ -110,9 +110,9 @@ TEST_F(GpuTransfersTest, RoomWithoutASourceIsForAllGpusInSum) {
   ASSERT_TRUE(Until([&] { return back->bytes == 5 * kPiece; }));
   EXPECT_EQ(Wait(Begin({.verb = Verb::kSecure})->asked).outcome, MoverOutcome::kDone);
   EXPECT_EQ(Wait(back->asked).outcome, MoverOutcome::kNoRoom);
-  wire::OrderError trouble{};
-  EXPECT_FALSE(TakeBack(socket.get(), &trouble));
-  EXPECT_EQ(trouble, wire::OrderError::kNoRoom);
+  wire::OrderError error{};
+  EXPECT_FALSE(TakeBack(socket.get(), &error));
+  EXPECT_EQ(error, wire::OrderError::kNoRoom);
   FreeAll();
   back = Begin({.verb = Verb::kGive, .room = base::Bytes{5 * kPiece}}, &socket);
   Get().Grant(user, base::SelfId(), {}, base::Bytes{(2 * kEach - 5) * kPiece});

@@ -219,9 +219,9 @@ class HasherFaultsTest : public HasherTest {
 TEST_F(HasherFaultsTest, AGpuThatLoadsNoKernelHasNoneAndAllElseWorks) {
   Inject("module-fail --gpu 1");
   EXPECT_EQ(gpus->HasherOf(1), nullptr);
-  const auto troubles = gpus->HasherErrors();
-  ASSERT_TRUE(troubles.contains(1));
-  EXPECT_NE(troubles.at(1).message.find("cuModuleLoadData"), std::string::npos) << troubles.at(1).message;
+  const auto errors = gpus->HasherErrors();
+  ASSERT_TRUE(errors.contains(1));
+  EXPECT_NE(errors.at(1).message.find("cuModuleLoadData"), std::string::npos) << errors.at(1).message;
   ExpectMemoryOf(1);
   ASSERT_TRUE(gpus->HasherOf(0)) << "another GPU has its own";
   Inject("clear");

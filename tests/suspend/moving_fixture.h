@@ -200,8 +200,8 @@ class MovingTest : public CheckpointerFixture {
     GiveUp(socket.get(), from, to);
     return moved;
   }
-  // Maps the memory that comes. False: the mover refused; `trouble` receives its error.
-  bool TakeBack(int socket, wire::OrderError* trouble = nullptr) {
+  // Maps the memory that comes. False: the mover refused; `error` receives its error.
+  bool TakeBack(int socket, wire::OrderError* error = nullptr) {
     for (;;) {
       wire::TransferParts parts{};
       int files[wire::kMaxParts];
@@ -210,7 +210,7 @@ class MovingTest : public CheckpointerFixture {
       if (got != sizeof parts) {
         wire::TransferReply reply{};
         std::memcpy(&reply, &parts, sizeof reply);
-        if (trouble != nullptr && got == sizeof reply) *trouble = wire::OrderErrorOf(reply.error);
+        if (error != nullptr && got == sizeof reply) *error = wire::OrderErrorOf(reply.error);
         return false;
       }
       for (unsigned i = 0; i < count; ++i) {

@@ -35,9 +35,9 @@ TEST_F(MovingTest, ARestoreThatWaitsForRoomCanBeCancelled) {
   const auto off = Begin({.verb = Verb::kSecure});
   EXPECT_EQ(Wait(back->asked).outcome, MoverOutcome::kNoRoom);
   EXPECT_EQ(Wait(off->asked).outcome, MoverOutcome::kDone);
-  wire::OrderError trouble{};
-  EXPECT_FALSE(TakeBack(socket.get(), &trouble));
-  EXPECT_EQ(trouble, wire::OrderError::kNoRoom);
+  wire::OrderError error{};
+  EXPECT_FALSE(TakeBack(socket.get(), &error));
+  EXPECT_EQ(error, wire::OrderError::kNoRoom);
   FreeAll();
   const auto again = Begin({.verb = Verb::kGive}, &socket);
   ASSERT_TRUE(TakeBack(socket.get()));

@@ -42,8 +42,10 @@ struct MpsUnit {
   mps::GpuRecord record;
   mps::MpsClientWatch watch;
   std::string problem;  // why MPS cannot be looked at, or why it is dead; empty: no problem
-  std::vector<mps::MpsServerStatus> there{};  // protocol 3: the servers and namespaces as they were seen last
-  std::string apply_error{};                  // protocol 3: what could not be changed there; empty: nothing
+  // Protocol 3: the servers and namespaces as they were seen last.
+  std::vector<mps::MpsServerStatus> there{};
+  // Protocol 3: what could not be changed in them; empty: nothing.
+  std::string apply_error{};
   bool settling = false, apply_again = false;
 };
 

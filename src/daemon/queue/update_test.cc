@@ -39,7 +39,7 @@ class UpdateTest : public ::testing::Test {
     return {};
   }
   // The error of the update; empty: there is none.
-  std::string Trouble(const char* text) {
+  std::string ErrorOf(const char* text) {
     const auto updated = Update(text);
     return updated ? "" : updated.error().message;
   }
@@ -68,24 +68,24 @@ TEST_F(UpdateTest, MemoryThatIsChosenIsChosenAnewWhereThatIsAskedOrWhatItDepends
   past.Add("ann", "train", {{1}, {}, base::GiB(10), {}, true});
   Has([](spec::JobSpec& spec) { spec.gpus.count = 1; });
   const auto size = [&] { return job.spec->memory_on_each.value_or(base::Bytes{}); };
-  EXPECT_EQ(Trouble(R"({"queue":{"memory_auto":true}})"), "");
+  EXPECT_EQ(ErrorOf(R"({"queue":{"memory_auto":true}})"), "");
   EXPECT_EQ(size(), base::GiB(15));
   EXPECT_EQ(note, "memory: 15GiB, as the one known run of 'train' used 10GiB");
   past.Add("ann", "train", {{2}, {}, base::GiB(20), {}, true});
-  EXPECT_EQ(Trouble(R"({"priority":9})"), "");
+  EXPECT_EQ(ErrorOf(R"({"priority":9})"), "");
   EXPECT_EQ(size(), base::GiB(15)) << "only what asks for it chooses anew";
   EXPECT_EQ(note, "");
-  EXPECT_EQ(Trouble(R"({"queue":{"share":true}})"), "");
+  EXPECT_EQ(ErrorOf(R"({"queue":{"share":true}})"), "");
   EXPECT_EQ(size(), base::GiB(28));
-  EXPECT_EQ(Trouble(R"({"memory":"4GiB"})"), "");
+  EXPECT_EQ(ErrorOf(R"({"memory":"4GiB"})"), "");
   EXPECT_EQ(size(), base::GiB(4));
   EXPECT_FALSE(job.spec->memory_auto) << "the size takes its place";
-  EXPECT_EQ(Trouble(R"({"memory":"4GiB","queue":{"memory_auto":true}})"),
+  EXPECT_EQ(ErrorOf(R"({"memory":"4GiB","queue":{"memory_auto":true}})"),
             "memory_auto: there is a size as well; give one of them");
-  EXPECT_EQ(Trouble(R"({"queue":{"gpus":{"count":0},"share":false,"memory_auto":true}})"),
+  EXPECT_EQ(ErrorOf(R"({"queue":{"gpus":{"count":0},"share":false,"memory_auto":true}})"),
             "memory_auto: it chooses the memory of GPUs, and the job asks for none; give gpus.count");
   Runs();
-  EXPECT_NE(Trouble(R"({"queue":{"memory_auto":true}})"), "") << "it does not wait any more";
+  EXPECT_NE(ErrorOf(R"({"queue":{"memory_auto":true}})"), "") << "it does not wait any more";
 }
 
 TEST_F(UpdateTest, OptionsOfThePatchArriveInTheSpec) {
@@ -94,7 +94,7 @@ TEST_F(UpdateTest, OptionsOfThePatchArriveInTheSpec) {
     spec.stderr_file = "err.log";
     spec.retries = {1, base::Millis(500), {75}};
   });
-  EXPECT_EQ(Trouble(R"({"priority":9,"queue":{"name":"other","cpus":8,"host_memory":"2GiB","project":null,
+  EXPECT_EQ(ErrorOf(R"({"priority":9,"queue":{"name":"other","cpus":8,"host_memory":"2GiB","project":null,
                         "preemptible":true,"stdout":"%j.log","retries":{"count":2}}})"),
             "");
   EXPECT_EQ(job.tag, "other");
@@ -110,11 +110,11 @@ TEST_F(UpdateTest, OptionsOfThePatchArriveInTheSpec) {
 
 TEST_F(UpdateTest, ACondaEnvironmentIsPutAroundTheCommandAndTakenAway) {
   const auto bare = job.command;
-  EXPECT_EQ(Trouble(R"({"queue":{"conda_env":"torch"}})"), "");
+  EXPECT_EQ(ErrorOf(R"({"queue":{"conda_env":"torch"}})"), "");
   EXPECT_EQ(job.command, jobs::InConda("torch", bare));
-  EXPECT_EQ(Trouble(R"({"queue":{"cpus":2}})"), "");
+  EXPECT_EQ(ErrorOf(R"({"queue":{"cpus":2}})"), "");
   EXPECT_EQ(job.command, jobs::InConda("torch", bare));
-  EXPECT_EQ(Trouble(R"({"queue":{"conda_env":null}})"), "");
+  EXPECT_EQ(ErrorOf(R"({"queue":{"conda_env":null}})"), "");
   EXPECT_EQ(job.command, bare);
 }
 
@@ -124,11 +124,11 @@ TEST_F(UpdateTest, AShareOfMemoryIsCountedAgainForOtherGpus) {
     spec.memory = base::SizeSpec{{}, 50};
     spec.memory_on_each = base::GiB(20);
   });
-  EXPECT_EQ(Trouble(R"({"queue":{"gpus":{"devices":["0"]}}})"), "");
+  EXPECT_EQ(ErrorOf(R"({"queue":{"gpus":{"devices":["0"]}}})"), "");
   EXPECT_EQ(job.spec->memory_on_each, base::GiB(50));
-  EXPECT_EQ(Trouble(R"({"memory":"25%"})"), "");
+  EXPECT_EQ(ErrorOf(R"({"memory":"25%"})"), "");
   EXPECT_EQ(job.spec->memory_on_each, base::GiB(25));
-  EXPECT_NE(Trouble(R"({"soft":"30%"})"), "");
+  EXPECT_NE(ErrorOf(R"({"soft":"30%"})"), "");
   EXPECT_FALSE(job.spec->soft) << "what is refused changes nothing";
 }
 
@@ -138,8 +138,8 @@ TEST_F(UpdateTest, AJobThatWaitsMayHaveALimitThatOnlyALargerGpuHas) {
     spec.memory = base::SizeSpec{base::GiB(60), 0};
     spec.memory_on_each = base::GiB(60);
   });
-  EXPECT_EQ(Trouble(R"({"priority":9})"), "");
-  EXPECT_EQ(Trouble(R"({"memory":"80GiB"})"), "");
+  EXPECT_EQ(ErrorOf(R"({"priority":9})"), "");
+  EXPECT_EQ(ErrorOf(R"({"memory":"80GiB"})"), "");
   EXPECT_EQ(job.spec->memory_on_each, base::GiB(80));
 }
 
@@ -147,14 +147,14 @@ TEST_F(UpdateTest, LimitsAndRetriesChangeAlsoWhileTheJobRuns) {
   Runs();
   job.array = {{7}, 0, 4};
   EXPECT_EQ(
-      Trouble(R"({"queue":{"time_limit_s":90,"retries":{"count":3},"max_concurrent":5,"array_limit":2}})"),
+      ErrorOf(R"({"queue":{"time_limit_s":90,"retries":{"count":3},"max_concurrent":5,"array_limit":2}})"),
       "");
   EXPECT_EQ(job.spec->time_limit, base::Millis(90'000));
   EXPECT_EQ(job.spec->retries.count, 3);
   EXPECT_EQ(job.spec->max_concurrent, 5);
   EXPECT_EQ(job.spec->group, "train") << "a job without a group is one by itself";
   EXPECT_EQ(job.array.limit, 2);
-  EXPECT_EQ(Trouble(R"({"queue":{"array_limit":null,"max_concurrent":null}})"), "");
+  EXPECT_EQ(ErrorOf(R"({"queue":{"array_limit":null,"max_concurrent":null}})"), "");
   EXPECT_EQ(job.array.limit, 0);
   EXPECT_FALSE(job.spec->group || job.spec->max_concurrent);
 }
@@ -183,59 +183,59 @@ TEST_F(UpdateTest, WithoutATimeLimitThereIsNothingToWarnOf) {
     spec.warn_before = base::Millis(60'000);
   });
   Runs();
-  EXPECT_EQ(Trouble(R"({"queue":{"time_limit_s":7200}})"), "");
+  EXPECT_EQ(ErrorOf(R"({"queue":{"time_limit_s":7200}})"), "");
   EXPECT_EQ(job.spec->warn_signal, spec::Signal{SIGUSR1});
-  EXPECT_EQ(Trouble(R"({"queue":{"time_limit_s":null}})"), "");
+  EXPECT_EQ(ErrorOf(R"({"queue":{"time_limit_s":null}})"), "");
   EXPECT_FALSE(job.spec->time_limit);
   EXPECT_FALSE(job.spec->warn_signal || job.spec->warn_before);
 }
 
 TEST_F(UpdateTest, AJobThatWaitsGetsAnotherWarning) {
-  EXPECT_EQ(Trouble(R"({"queue":{"warn_before_s":5}})"),
+  EXPECT_EQ(ErrorOf(R"({"queue":{"warn_before_s":5}})"),
             "warn_before_s: there is no time limit to warn of; give time_limit_s");
-  EXPECT_EQ(Trouble(R"({"queue":{"time_limit_s":30,"warn_signal":"TERM"}})"), "");
+  EXPECT_EQ(ErrorOf(R"({"queue":{"time_limit_s":30,"warn_signal":"TERM"}})"), "");
   EXPECT_EQ(job.spec->warn_signal, spec::Signal{SIGTERM});
   EXPECT_EQ(job.spec->warn_before, base::Millis(30'000)) << "the usual minute is longer than the limit";
-  EXPECT_EQ(Trouble(R"({"queue":{"cpus":2}})"), "") << "that is the same";
-  EXPECT_EQ(Trouble(R"({"queue":{"warn_before_s":5}})"), "");
+  EXPECT_EQ(ErrorOf(R"({"queue":{"cpus":2}})"), "") << "that is the same";
+  EXPECT_EQ(ErrorOf(R"({"queue":{"warn_before_s":5}})"), "");
   EXPECT_EQ(job.spec->warn_before, base::Millis(5'000));
   EXPECT_EQ(job.spec->warn_signal, spec::Signal{SIGTERM});
-  EXPECT_EQ(Trouble(R"({"queue":{"warn_before_s":30}})"),
+  EXPECT_EQ(ErrorOf(R"({"queue":{"warn_before_s":30}})"),
             "warn_before_s: 30s before the end is not after the start: the limit is 30s");
-  EXPECT_EQ(Trouble(R"({"queue":{"warn_before_s":null,"warn_signal":null}})"), "");
+  EXPECT_EQ(ErrorOf(R"({"queue":{"warn_before_s":null,"warn_signal":null}})"), "");
   EXPECT_FALSE(job.spec->warn_signal || job.spec->warn_before);
   EXPECT_EQ(job.spec->time_limit, base::Millis(30'000));
 }
 
 TEST_F(UpdateTest, AJobThatWaitsGetsOtherReceiversOfNotifications) {
   Has([](spec::JobSpec& spec) { spec.notify = {{"https://x/secret"}, {"a@b"}, {}}; });
-  EXPECT_EQ(Trouble(R"({"queue":{"notify":{"on":["failed"]}}})"), "");
+  EXPECT_EQ(ErrorOf(R"({"queue":{"notify":{"on":["failed"]}}})"), "");
   EXPECT_EQ(job.spec->notify,
             (spec::NotificationOptions{{"https://x/secret"}, {"a@b"}, {spec::NotifyOn::kFailed}}));
-  EXPECT_EQ(Trouble(R"({"queue":{"notify":{"mails":[],"webhooks":[]}}})"),
+  EXPECT_EQ(ErrorOf(R"({"queue":{"notify":{"mails":[],"webhooks":[]}}})"),
             "notify.on: there is nobody to tell; give notify.mails or notify.webhooks");
-  EXPECT_EQ(Trouble(R"({"queue":{"notify":null}})"), "");
+  EXPECT_EQ(ErrorOf(R"({"queue":{"notify":null}})"), "");
   EXPECT_EQ(job.spec->notify, spec::NotificationOptions{});
 }
 
 TEST_F(UpdateTest, AJobThatWaitsGoesToAnotherGroup) {
-  EXPECT_EQ(Trouble(R"({"queue":{"group":"g"}})"), "");
+  EXPECT_EQ(ErrorOf(R"({"queue":{"group":"g"}})"), "");
   EXPECT_EQ(job.spec->group, "g");
   EXPECT_EQ(job.spec->max_concurrent, 1);
-  EXPECT_EQ(Trouble(R"({"queue":{"group":"h","max_concurrent":3}})"), "");
+  EXPECT_EQ(ErrorOf(R"({"queue":{"group":"h","max_concurrent":3}})"), "");
   EXPECT_EQ(job.spec->group, "h");
   EXPECT_EQ(job.spec->max_concurrent, 3);
-  EXPECT_EQ(Trouble(R"({"queue":{"group":null}})"), "");
+  EXPECT_EQ(ErrorOf(R"({"queue":{"group":null}})"), "");
   EXPECT_FALSE(job.spec->group || job.spec->max_concurrent);
 }
 
 TEST_F(UpdateTest, DependenciesAreReplacedAsAWholeAndAutoCancelStays) {
-  EXPECT_EQ(Trouble(R"({"queue":{"auto_cancel":false,"depends":{"list":[{"job":"3"},{"job":"4"}]}}})"), "");
+  EXPECT_EQ(ErrorOf(R"({"queue":{"auto_cancel":false,"depends":{"list":[{"job":"3"},{"job":"4"}]}}})"), "");
   EXPECT_EQ(job.spec->depends.list.size(), 2U);
-  EXPECT_EQ(Trouble(R"({"queue":{"depends":{"list":[{"kind":"afterany","job":"5"}]}}})"), "");
+  EXPECT_EQ(ErrorOf(R"({"queue":{"depends":{"list":[{"kind":"afterany","job":"5"}]}}})"), "");
   EXPECT_EQ(job.spec->depends.list, (std::vector{spec::Dependency{spec::DependencyKind::kAfterAny, {5}}}));
   EXPECT_FALSE(job.spec->auto_cancel);
-  EXPECT_EQ(Trouble(R"({"queue":{"cpus":2}})"), "");
+  EXPECT_EQ(ErrorOf(R"({"queue":{"cpus":2}})"), "");
   EXPECT_EQ(job.spec->depends.list.size(), 1U) << "they were not named";
 }
 
