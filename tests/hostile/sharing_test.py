@@ -204,7 +204,7 @@ class Stopped(SharingCase):
             return False
         until("it is stopped at work", stopped)
 
-    def test_one_that_is_stopped_in_its_turn_is_suspended_and_comes_back_when_it_goes_on(self):
+    def test_a_job_that_is_stopped_in_its_turn_is_suspended_and_comes_back_when_it_goes_on(self):
         with self.beside("a sharing job is stopped in its turn"):
             self.stop_it_at_work()
         view = self.becomes(self.attackers, "suspended")
@@ -219,7 +219,7 @@ class Stopped(SharingCase):
         self.ends_right("attackers")
         self.ends_right("neighbours")
 
-    def test_one_that_is_stopped_again_and_again_is_ended_or_off_the_gpu(self):
+    def test_a_job_that_is_stopped_again_and_again_is_ended_or_off_the_gpu(self):
         loops = []
         with self.beside("a sharing job is stopped again and again"):
             self.stop_it_at_work(lambda: loops.append(self.python_as(ATTACKER, STOP_AGAIN, self.pid())),
@@ -234,7 +234,7 @@ class Stopped(SharingCase):
         self.runs("neighbours")
         self.ends_right("neighbours")
 
-    def test_one_that_is_stopped_out_of_its_turn_keeps_nobody_out(self):
+    def test_a_job_that_is_stopped_out_of_its_turn_keeps_nobody_out(self):
         self.stop_it("closed")
         self.runs("neighbours")
         if self.job(self.attackers)["state"] == "suspended":
@@ -343,7 +343,7 @@ class DoesNotAnswer(SharingCase):
             return False
         until("it is held at work", at_work)
 
-    def test_one_that_takes_up_no_order_is_named_to_its_neighbour_and_ended_where_that_is_asked_for(self):
+    def test_a_job_that_takes_up_no_order_is_named_to_its_neighbour_and_ended_where_that_is_asked_for(self):
         self.addCleanup(self.share, on_no_yield="wait")
         with self.beside("a sharing job whose shim takes up no order"):
             self.hold_at_work()
@@ -369,13 +369,13 @@ class GoesFirst(SharingCase):
         self.neighbours = self.sharing(NEIGHBOUR, "neighbours")
         until("both take part", lambda: all(self.tenant(job) for job in (self.attackers, self.neighbours)))
 
-    def test_one_whose_work_goes_first_and_never_ends_leaves_the_neighbour_its_part(self):
+    def test_a_job_whose_work_goes_first_and_never_ends_leaves_the_neighbour_its_part(self):
         self.attack(latency=True)
         with self.beside("a job with --latency that works without end", steps=(("GET", "/v1/jobs"), ("GET", "/v1/share"))):
             self.goes_on("neighbours", 0.2)
         self.ends_right("neighbours")
 
-    def test_one_that_asks_for_nearly_all_of_the_time_leaves_the_neighbour_its_part(self):
+    def test_a_job_that_asks_for_nearly_all_of_the_time_leaves_the_neighbour_its_part(self):
         self.attack(compute={"percent": 100, "may_exceed": True})
         with self.beside("a job with --compute 100%+", steps=(("GET", "/v1/jobs"), ("GET", "/v1/share"))):
             self.goes_on("neighbours", 0.2)

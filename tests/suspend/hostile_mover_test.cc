@@ -63,24 +63,24 @@ class HostileMoverTest : public CheckpointerFixture {
   MoverUser ada = user, bob = user;
 };
 
-TEST_F(HostileMoverTest, OneThatStandsStillInItsTurnKeepsOthersWaitingForTheTurnAlone) {
+TEST_F(HostileMoverTest, AMoverThatStandsStillInItsTurnKeepsOthersWaitingForTheTurnAlone) {
   OfAda(std::string(kHello) + "\nexec sleep 1000");
   const auto asked = AskOf(ada);
   ASSERT_TRUE(Until([&] { return Get().MoverPid(ada).has_value(); }));
   OthersAreAnswered(asked);
 }
 
-TEST_F(HostileMoverTest, OneThatDoesNotGetReadyKeepsNobodyElseWaiting) {
+TEST_F(HostileMoverTest, AMoverThatDoesNotGetReadyKeepsNobodyElseWaiting) {
   OfAda("exec sleep 1000");
   OthersAreAnswered(AskOf(ada));
 }
 
-TEST_F(HostileMoverTest, OneThatIsStoppedKeepsNobodyElseWaiting) {
+TEST_F(HostileMoverTest, AMoverThatIsStoppedKeepsNobodyElseWaiting) {
   OfAda(std::string(kHello) + "\nkill -STOP $$\nsleep 1000");
   OthersAreAnswered(AskOf(ada));
 }
 
-TEST_F(HostileMoverTest, ManyRequestsOfOneDelayAnotherByOneAtMost) {
+TEST_F(HostileMoverTest, ManyRequestsOfOneUserDelayAnotherUserByOneAtMost) {
   OfAda(std::string(kHello) + "\nexec sleep 1000");
   std::vector<std::shared_ptr<Asked>> asked;
   asked.reserve(100);
@@ -88,7 +88,7 @@ TEST_F(HostileMoverTest, ManyRequestsOfOneDelayAnotherByOneAtMost) {
   OthersAreAnswered(asked.front());
 }
 
-TEST_F(HostileMoverTest, TheLimitOfOneEndsItsRequestsAlone) {
+TEST_F(HostileMoverTest, TheLimitOfOneMoverEndsItsRequestsAlone) {
   options.request_limit = base::Millis(3'000);
   OfAda(std::string(kHello) + "\nexec sleep 1000");
   const auto asked = AskOf(ada);
@@ -101,7 +101,7 @@ TEST_F(HostileMoverTest, TheLimitOfOneEndsItsRequestsAlone) {
   EXPECT_EQ(Get().MoverPid(bob), pid);
 }
 
-TEST_F(HostileMoverTest, OneThatDiesBeforeEachTurnIsGivenUp) {
+TEST_F(HostileMoverTest, AMoverThatDiesBeforeEachTurnIsGivenUp) {
   OfAda(std::string(kHello) + "\necho x >> " + (dir.path() / "starts").string() + "\nexit 0");
   const MoverAnswer answer = Wait(AskOf(ada));
   EXPECT_TRUE(answer.outcome == MoverOutcome::kFailed || answer.outcome == MoverOutcome::kLost)
@@ -110,7 +110,7 @@ TEST_F(HostileMoverTest, OneThatDiesBeforeEachTurnIsGivenUp) {
 }
 
 // Numbers of requests are easily guessed.
-TEST_F(HostileMoverTest, OneThatAnswersWhatAnotherWasAskedIsNotBelieved) {
+TEST_F(HostileMoverTest, AMoverThatAnswersWhatAnotherWasAskedIsNotBelieved) {
   OfAda(std::string(kHello) + R"(
 for id in 1 2 3 4 5 6 7 8 9; do echo '{"id":'$id',"outcome":"done","state":"checkpointed"}' >&0; done
 exec sleep 1000)");
@@ -166,7 +166,7 @@ TEST_F(HostileTransferTest, DescriptorsHeldForOneUserAreBounded) {
   EXPECT_LE(Descriptors(), before + options.most_held + 20);
 }
 
-TEST_F(HostileTransferTest, OneThatNamesMoreGpusThanThereAreIsKilled) {
+TEST_F(HostileTransferTest, AMoverThatNamesMoreGpusThanThereAreIsKilled) {
   options.most_gpus = 10;
   OfAdaIsForged("many_gpus");
   const std::size_t before = Descriptors();
@@ -189,7 +189,7 @@ TEST_F(HostileTransferTest, AProcessThatConnectsAgainAndAgainIsSentAway) {
   EXPECT_EQ(::recv(taken[49]->ours.get(), &byte, 1, 0), 0) << "closed";
 }
 
-TEST_F(HostileTransferTest, OneThatSaysWhatIsNoAnswerIsKilled) {
+TEST_F(HostileTransferTest, AMoverThatSaysWhatIsNoAnswerIsKilled) {
   OfAda(std::string(kHello) + R"(
 for id in 1 2 3; do echo '{"id":'$id',"outcome":"moving","state":"unknown","bytes":99999999999999999}' >&0; done
 exec sleep 1000)");

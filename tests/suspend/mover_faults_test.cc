@@ -26,7 +26,7 @@ class MoverFaultsTest : public CheckpointerFixture {
   bool IsGone(pid_t pid) { return ::kill(pid, 0) != 0; }
 };
 
-TEST_F(MoverFaultsTest, OneThatIsKilledInBetweenIsReplacedAndNothingIsLost) {
+TEST_F(MoverFaultsTest, AMoverThatIsKilledBetweenRequestsIsReplacedAndNothingIsLost) {
   HeldProcess held(0, 32);
   ASSERT_EQ(Ask(Verb::kCheckpoint, held.id()).outcome, MoverOutcome::kDone);
   const pid_t first = Pid();
@@ -40,7 +40,7 @@ TEST_F(MoverFaultsTest, OneThatIsKilledInBetweenIsReplacedAndNothingIsLost) {
   EXPECT_TRUE(Until([&] { return IsGone(first); }));
 }
 
-TEST_F(MoverFaultsTest, OneThatIsKilledAtWorkAnswersThatNobodyKnows) {
+TEST_F(MoverFaultsTest, AMoverThatIsKilledAtWorkLeavesTheStateUnknown) {
   HeldProcess held(0, 8);
   ASSERT_EQ(held.Ask("spin 600000"), "spinning");
   ASSERT_EQ(Ask(Verb::kCan).outcome, MoverOutcome::kDone);
@@ -57,7 +57,7 @@ TEST_F(MoverFaultsTest, OneThatIsKilledAtWorkAnswersThatNobodyKnows) {
 }
 
 // A mover is a process of its user, who can make it say anything.
-TEST_F(MoverFaultsTest, OneThatNeverStopsTalkingKeepsNobodyElseWaiting) {
+TEST_F(MoverFaultsTest, AMoverThatNeverStopsTalkingKeepsNobodyElseWaiting) {
   Script(std::string(kHello) + R"(
 exec 5>&0
 text=$(printf '%030000d' 0)
@@ -73,7 +73,7 @@ wait)");
   }
 }
 
-TEST_F(MoverFaultsTest, OneThatHangsIsKilledAtItsTimeLimit) {
+TEST_F(MoverFaultsTest, AMoverThatHangsIsKilledAtItsTimeLimit) {
   options.request_limit = base::Millis(50);
   Script(std::string(kHello) + "\nexec sleep 1000");
   ASSERT_EQ(Ask(Verb::kCan).outcome, MoverOutcome::kDone);
@@ -84,7 +84,7 @@ TEST_F(MoverFaultsTest, OneThatHangsIsKilledAtItsTimeLimit) {
   EXPECT_TRUE(Until([&] { return IsGone(pid); }));
 }
 
-TEST_F(MoverFaultsTest, OneThatDoesNotGetReadyHasDoneNothing) {
+TEST_F(MoverFaultsTest, AMoverThatDoesNotGetReadyHasDoneNothing) {
   options.start_limit = base::Millis(50);
   Script("exec sleep 1000");
   const MoverAnswer answer = Ask(Verb::kCheckpoint, base::SelfId());
@@ -92,7 +92,7 @@ TEST_F(MoverFaultsTest, OneThatDoesNotGetReadyHasDoneNothing) {
   EXPECT_THAT(answer.message, HasSubstr("did not get ready within 50ms"));
 }
 
-TEST_F(MoverFaultsTest, OneThatWritesNonsenseIsNotBelieved) {
+TEST_F(MoverFaultsTest, AMoverThatWritesNonsenseIsNotBelieved) {
   Script("echo hello >&0\nexec sleep 1000");
   EXPECT_EQ(Ask(Verb::kState, base::SelfId()).outcome, MoverOutcome::kFailed);
   Script(std::string(kHello) +
@@ -102,7 +102,7 @@ TEST_F(MoverFaultsTest, OneThatWritesNonsenseIsNotBelieved) {
   EXPECT_EQ(Ask(Verb::kState, base::SelfId()).outcome, MoverOutcome::kLost) << "the answer to something else";
 }
 
-TEST_F(MoverFaultsTest, OneThatCannotLoadTheDriverSaysWhy) {
+TEST_F(MoverFaultsTest, AMoverThatCannotLoadTheDriverSaysWhy) {
   Script(R"(echo '{"id":0,"outcome":"failed","state":"unknown","message":"no device"}' >&0)");
   const MoverAnswer answer = Ask(Verb::kState, base::SelfId());
   EXPECT_EQ(answer.outcome, MoverOutcome::kFailed);
@@ -110,28 +110,28 @@ TEST_F(MoverFaultsTest, OneThatCannotLoadTheDriverSaysWhy) {
   EXPECT_EQ(Get().MoverPid(user), std::nullopt) << "another one is tried next time";
 }
 
-TEST_F(MoverFaultsTest, OneThatIsNotInstalledIsNamed) {
+TEST_F(MoverFaultsTest, AMoverThatIsNotInstalledIsNamed) {
   options.program.path = dir.path() / "nowhere";
   const MoverAnswer answer = Ask(Verb::kCan);
   EXPECT_EQ(answer.outcome, MoverOutcome::kFailed);
   EXPECT_THAT(answer.message, HasSubstr("nowhere"));
 }
 
-TEST_F(MoverFaultsTest, OneWithoutRequestsIsStopped) {
+TEST_F(MoverFaultsTest, AMoverWithoutRequestsIsStopped) {
   options.idle_limit = base::Millis(1);
   ASSERT_EQ(Ask(Verb::kCan).outcome, MoverOutcome::kDone);
   EXPECT_TRUE(Until([&] { return !Get().MoverPid(user); }));
   EXPECT_EQ(Ask(Verb::kCan).outcome, MoverOutcome::kDone) << "and started again";
 }
 
-TEST_F(MoverFaultsTest, OneEndsWithTheDaemon) {
+TEST_F(MoverFaultsTest, AMoverEndsWithTheDaemon) {
   ASSERT_EQ(Ask(Verb::kCan).outcome, MoverOutcome::kDone);
   const pid_t pid = Pid();
   checkpointer.reset();
   EXPECT_TRUE(Until([&] { return IsGone(pid); }));
 }
 
-TEST_F(MoverFaultsTest, OneIsOfTheUserOfItsProcesses) {
+TEST_F(MoverFaultsTest, AMoverIsOfTheUserOfItsProcesses) {
   if (::geteuid() != 0) GTEST_SKIP() << "takes root";
   user = {65534, 65534, {65534, 12345}};
   Script("echo \"$@\" > " + (dir.path() / "words").string() + "\n" + kHello + "\nread line");

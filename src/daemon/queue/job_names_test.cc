@@ -8,12 +8,12 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(JobNames, OneOrNoneThatHasNotEndedIsClear) {
+TEST(JobNames, OneJobOrNoneIsClear) {
   EXPECT_TRUE(IsOne("t", {}));
   EXPECT_TRUE(IsOne("t", {{7}}));
 }
 
-TEST(JobNames, SeveralAreListed) {
+TEST(JobNames, SeveralJobsOfANameAreListed) {
   const auto two = IsOne("t", {{12}, {7}});
   ASSERT_FALSE(two);
   EXPECT_EQ(two.error().code, base::ErrorCode::kConflict);
@@ -23,14 +23,14 @@ TEST(JobNames, SeveralAreListed) {
   EXPECT_THAT(many.error().message, HasSubstr("more than 8 jobs"));
 }
 
-TEST(SplitTask, TakesANameAndANumberApart) {
+TEST(JobNames, SplitTaskTakesANameAndANumberApart) {
   EXPECT_EQ(SplitTask("arr_3"), std::pair(std::string("arr"), std::int64_t{3}));
   EXPECT_EQ(SplitTask("a_b_0"), std::pair(std::string("a_b"), std::int64_t{0}));
   for (const char* text : {"arr", "arr_", "_3", "arr_x", "arr_3x", "arr_-1", "arr_99999999999999999999", ""})
     EXPECT_FALSE(SplitTask(text)) << text;
 }
 
-TEST(Named, ANameThatSeveralHaveIsNotedWithTheOneThatIsTaken) {
+TEST(JobNames, ANameThatSeveralHaveIsNotedWithTheOneThatIsTaken) {
   EXPECT_EQ(NoteOnName("t", {}, {7}, 9), "");
   EXPECT_EQ(NoteOnName("t", {{7}}, {7}, 9), "");
   EXPECT_EQ(NoteOnName("t", {{3}, {7}}, {7}, 9),
