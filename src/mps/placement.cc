@@ -35,16 +35,16 @@ std::optional<std::uint64_t> Mebibytes(const Limits& limits, base::Bytes whole) 
   return limits.memory->count >> 20U;
 }
 
-// What is to be told, so that `has` becomes `wants`; nullopt: nothing. No word takes a limit away: the
+// The limits to set, so that `has` becomes `wants`; nullopt: none. No word takes a limit away: the
 // largest one does it.
 std::optional<Limits> LimitsToSet(const Limits& has, const Limits& wants, base::Bytes whole) {
-  Limits told;
-  if (std::abs(Percent(has) - Percent(wants)) >= kSamePercent) told.threads = Percent(wants);
+  Limits to_set;
+  if (std::abs(Percent(has) - Percent(wants)) >= kSamePercent) to_set.threads = Percent(wants);
   if (Mebibytes(has, whole) != Mebibytes(wants, whole)) {
-    told.memory = Mebibytes(wants, whole) ? *wants.memory : whole;
-    if (told.memory->count == 0) told.memory.reset();  // the largest one is not known
+    to_set.memory = Mebibytes(wants, whole) ? *wants.memory : whole;
+    if (to_set.memory->count == 0) to_set.memory.reset();  // the largest one is not known
   }
-  return told.threads || told.memory ? std::optional(told) : std::nullopt;
+  return to_set.threads || to_set.memory ? std::optional(to_set) : std::nullopt;
 }
 
 template <typename All>
@@ -112,13 +112,13 @@ std::vector<MpsChange> ChangesFor(const std::vector<MpsServerStatus>& there, con
       changes.push_back({MpsChange::Kind::kCreateServer, name, {}, server.uid, {}, server.time_slice});
       has = &kNew;
     }
-    if (const auto told = LimitsToSet(has->limits, server.limits, wanted.whole))
-      changes.push_back({MpsChange::Kind::kLimitServer, name, {}, 0, *told});
+    if (const auto to_set = LimitsToSet(has->limits, server.limits, wanted.whole))
+      changes.push_back({MpsChange::Kind::kLimitServer, name, {}, 0, *to_set});
     for (const auto& [inner, limits] : server.namespaces) {
       const auto* const known = FindNamed(has->namespaces, inner);
       if (!known) changes.push_back({MpsChange::Kind::kCreateNamespace, name, inner});
-      if (const auto told = LimitsToSet(known ? known->limits : Limits{}, limits, wanted.whole))
-        changes.push_back({MpsChange::Kind::kLimitNamespace, name, inner, 0, *told});
+      if (const auto to_set = LimitsToSet(known ? known->limits : Limits{}, limits, wanted.whole))
+        changes.push_back({MpsChange::Kind::kLimitNamespace, name, inner, 0, *to_set});
     }
   }
   return changes;

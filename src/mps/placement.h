@@ -67,7 +67,7 @@ struct MpsChange {
   Kind kind = Kind::kLimitServer;
   std::string server, name_space{};
   uid_t uid = 0;                    // of a new server
-  Limits limits{};                  // each of both that is to be told
+  Limits limits{};                  // each of both that is to be set
   std::optional<int> time_slice{};  // of a new server
   friend bool operator==(const MpsChange&, const MpsChange&) = default;
 };

@@ -106,9 +106,9 @@ TEST(MpsPlacement, WhatSomebodyElseMadeStays) {
               ElementsAre(MpsChange{MpsChange::Kind::kCreateNamespace, "u1001", "job7"}));
 }
 
-TEST(MpsPlacement, ALimitIsToldWhereItIsAnother) {
+TEST(MpsPlacement, ALimitIsSetWhereItIsAnother) {
   const Limits half{50.0, base::GiB(8)};
-  const auto told = [&](Limits has, Limits wants) {
+  const auto to_set = [&](Limits has, Limits wants) {
     const std::vector<MpsServerStatus> there{
         {10, 1000, wants, {}, "u1000", {{"default", wants}, {"job7", has}}}};
     std::vector<Limits> all;
@@ -116,13 +116,13 @@ TEST(MpsPlacement, ALimitIsToldWhereItIsAnother) {
       all.push_back(change.limits);
     return all;
   };
-  EXPECT_THAT(told(half, half), IsEmpty());
-  EXPECT_THAT(told({100.0, kWhole}, {}), IsEmpty()) << "that is no limit";
-  EXPECT_THAT(told({33.33, {}}, {100.0 / 3, {}}), IsEmpty()) << "it is written with two digits";
-  EXPECT_THAT(told({50.0, base::Bytes{base::GiB(8).count + 1}}, half), IsEmpty()) << "in whole mebibytes";
-  EXPECT_THAT(told({25.0, base::GiB(8)}, half), ElementsAre(Limits{50.0, {}}));
-  EXPECT_THAT(told({50.0, base::GiB(4)}, half), ElementsAre(Limits{{}, base::GiB(8)}));
-  EXPECT_THAT(told(half, {}), ElementsAre(Limits{100.0, kWhole})) << "the largest ones";
+  EXPECT_THAT(to_set(half, half), IsEmpty());
+  EXPECT_THAT(to_set({100.0, kWhole}, {}), IsEmpty()) << "that is no limit";
+  EXPECT_THAT(to_set({33.33, {}}, {100.0 / 3, {}}), IsEmpty()) << "it is written with two digits";
+  EXPECT_THAT(to_set({50.0, base::Bytes{base::GiB(8).count + 1}}, half), IsEmpty()) << "in whole mebibytes";
+  EXPECT_THAT(to_set({25.0, base::GiB(8)}, half), ElementsAre(Limits{50.0, {}}));
+  EXPECT_THAT(to_set({50.0, base::GiB(4)}, half), ElementsAre(Limits{{}, base::GiB(8)}));
+  EXPECT_THAT(to_set(half, {}), ElementsAre(Limits{100.0, kWhole})) << "the largest ones";
 }
 
 TEST(MpsPlacement, WhereTheGpusMemoryIsNotKnownALimitOfItStays) {

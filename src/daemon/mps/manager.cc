@@ -189,7 +189,7 @@ void MpsManager::Look(std::function<void()> then) {
   struct Round {
     std::vector<mps::FoundControlDaemon> controls;
     std::map<std::string, std::shared_ptr<mps::Control>> asked;
-    std::map<std::string, Seen> seen;
+    std::map<std::string, LookResult> seen;
   };
   const auto round = std::make_shared<Round>();  // worker to loop
   for (const auto& [uuid, unit] : units_) {
@@ -211,7 +211,7 @@ void MpsManager::Look(std::function<void()> then) {
       });
 }
 
-void MpsManager::Take(const std::string& uuid, const Seen& seen) {
+void MpsManager::Take(const std::string& uuid, const LookResult& seen) {
   const auto it = units_.find(uuid);
   if (it == units_.end() || it->second.state != MpsState::kRunning) return;
   MpsUnit& unit = it->second;

@@ -105,8 +105,8 @@ class MpsManager {
                                                const base::ProcessTable& table, MpsProtocolSetting setting,
                                                const std::optional<mps::FoundControlDaemon>& runs,
                                                const std::string& uuid, const mps::Limits& limits);
-  // What one look found, on the worker.
-  struct Seen {
+  // What one look at a GPU's MPS found; the servers are read on the worker.
+  struct LookResult {
     std::vector<pid_t> on_gpu;
     base::Result<std::vector<mps::MpsServerStatus>> servers = std::vector<mps::MpsServerStatus>{};
   };
@@ -133,7 +133,7 @@ class MpsManager {
   std::string DescribeClients(const std::vector<mps::MpsClient>& clients) const;
   void Tick();
   void Look(std::function<void()> then);
-  void Take(const std::string& uuid, const Seen& seen);
+  void Take(const std::string& uuid, const LookResult& seen);
 
   Core& core_;
   const std::filesystem::path root_;

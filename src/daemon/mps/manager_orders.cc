@@ -75,26 +75,26 @@ void MpsManager::Launch(const std::string& uuid, const mps::Limits& limits, Done
   MpsUnit& unit = units_[uuid];
   unit.state = MpsState::kStarting;
   unit.record.limits = limits;
-  struct Outcome {
+  struct LaunchResult {
     std::vector<mps::FoundControlDaemon> controls;
     Result<Launched> started = Launched{};
   };
-  const auto outcome = std::make_shared<Outcome>();  // written on the worker, read on the loop
+  const auto result = std::make_shared<LaunchResult>();  // written on the worker, read on the loop
   Aside(
-      [this, program = *program, setting = settings_.protocol, uuid, limits, outcome] {
+      [this, program = *program, setting = settings_.protocol, uuid, limits, result] {
         const auto& table = core_.processes_of_threads();
-        outcome->controls = mps::FindControls(table);
-        if (mps::RivalFor(outcome->controls, root_, uuid))
-          outcome->started = Fail(ErrorCode::kConflict, "an MPS that gpuman did not start is in the way");
+        result->controls = mps::FindControls(table);
+        if (mps::RivalFor(result->controls, root_, uuid))
+          result->started = Fail(ErrorCode::kConflict, "an MPS that gpuman did not start is in the way");
         else
-          outcome->started =
+          result->started =
               LaunchOnWorker(program, root_, table, setting,
-                             mps::ControlAt(outcome->controls, DirectoriesFor(uuid).pipe), uuid, limits);
+                             mps::ControlAt(result->controls, DirectoriesFor(uuid).pipe), uuid, limits);
       },
-      [this, uuid, was_dead, outcome, done = std::move(done)] {
-        controls_ = std::move(outcome->controls);
-        if (!outcome->started && !was_dead) units_.erase(uuid);
-        OnLaunched(uuid, std::move(outcome->started), done);
+      [this, uuid, was_dead, result, done = std::move(done)] {
+        controls_ = std::move(result->controls);
+        if (!result->started && !was_dead) units_.erase(uuid);
+        OnLaunched(uuid, std::move(result->started), done);
       });
 }
 
@@ -209,25 +209,25 @@ void MpsManager::Limit(const gpu::Gpu& gpu, const mps::Limits& limits, Done done
   if (!*unit || (*unit)->state != MpsState::kRunning) return done(Fail(NotRunning(gpu)));
   const auto control = MakeControl((*unit)->record.protocol);
   if (!control) return done(Fail(control.error()));
-  struct Outcome {
-    Seen before;  // clients that came under the old limits
+  struct LimitsResult {
+    LookResult before;  // clients that came under the old limits
     Result<mps::AppliedLimits> applied;
   };
-  const auto outcome = std::make_shared<Outcome>();  // worker to loop
-  outcome->before.on_gpu = ProcessesOn(gpu.uuid);
+  const auto result = std::make_shared<LimitsResult>();  // worker to loop
+  result->before.on_gpu = ProcessesOn(gpu.uuid);
   auto wanted = WantedOn(gpu.uuid);
   if (limits.threads) wanted.limits.threads = limits.threads;
   if (limits.memory) wanted.limits.memory = limits.memory;
   Aside(
-      [control = *control, uuid = gpu.uuid, wanted = std::move(wanted), outcome] {
-        outcome->before.servers = control->Servers(uuid);
-        outcome->applied = control->ApplyLimits(uuid, wanted);
+      [control = *control, uuid = gpu.uuid, wanted = std::move(wanted), result] {
+        result->before.servers = control->Servers(uuid);
+        result->applied = control->ApplyLimits(uuid, wanted);
       },
-      [this, uuid = gpu.uuid, limits, outcome, done = std::move(done)] {
-        Take(uuid, outcome->before);
-        OnApplied(uuid, outcome->applied);
-        if (!outcome->applied) return done(Fail(std::move(outcome->applied.error())));
-        if (const auto& problems = outcome->applied->problems; !problems.empty())
+      [this, uuid = gpu.uuid, limits, result, done = std::move(done)] {
+        Take(uuid, result->before);
+        OnApplied(uuid, result->applied);
+        if (!result->applied) return done(Fail(std::move(result->applied.error())));
+        if (const auto& problems = result->applied->problems; !problems.empty())
           return done(Fail(ErrorCode::kConflict, mps::Describe(problems)));
         const auto it = units_.find(uuid);
         if (it == units_.end()) return done(Fail(ErrorCode::kConflict, "it was stopped meanwhile"));
