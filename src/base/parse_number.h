@@ -23,10 +23,10 @@ std::optional<T> TakeNumber(std::string_view& text, Form... form) {
   return number;
 }
 
-// The number with which the text begins.
-template <typename T>
-std::optional<T> LeadingNumber(std::string_view text) {
-  return TakeNumber<T>(text);
+// The number with which the text begins, whatever is behind it.
+template <typename T, typename... Form>
+std::optional<T> LeadingNumber(std::string_view text, Form... form) {
+  return TakeNumber<T>(text, form...);
 }
 
 // The number, if it is the whole text.

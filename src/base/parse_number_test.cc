@@ -69,5 +69,11 @@ TEST(TakeNumber, LeavesTheTextAsItWasWhereItBeginsWithNone) {
   }
 }
 
+TEST(LeadingNumber, IsTheNumberWithWhichTheTextBegins) {
+  EXPECT_EQ(LeadingNumber<int>("-34kB"), -34);
+  EXPECT_EQ(LeadingNumber<unsigned>("ff:00", 16), 255U);
+  for (const char* const text : {"", "kB", " 1"}) EXPECT_FALSE(LeadingNumber<int>(text)) << text;
+}
+
 }  // namespace
 }  // namespace gpuman::base

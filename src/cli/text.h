@@ -1,6 +1,8 @@
 // Text for terminals: width, cutting, colour, and protection of the terminal from characters in names.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -46,6 +48,11 @@ std::string Fit(std::string_view text, std::size_t width, bool right = false);
 // broken. At least one.
 std::vector<std::string> Wrapped(std::string_view text, std::size_t columns);
 
+// The number as it is and its unit, "45C"; kUnknown where there is none.
+template <typename T>
+std::string NumberText(const std::optional<T>& value, std::string_view unit) {
+  return value ? fmt::format("{}{}", *value, unit) : std::string(kUnknown);
+}
 // The number without decimals and its unit, "45C"; kUnknown where there is none.
 std::string Rounded(const std::optional<double>& value, std::string_view unit);
 

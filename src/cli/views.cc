@@ -19,11 +19,6 @@
 namespace gpuman::cli {
 namespace {
 
-template <typename T>
-std::string Number(const std::optional<T>& value, std::string_view unit) {
-  return value ? fmt::format("{}{}", *value, unit) : std::string(kUnknown);
-}
-
 std::string Power(const std::optional<double>& watts) {
   return watts ? fmt::format("{:.0f}W", *watts) : std::string(kUnknown);
 }
@@ -296,7 +291,7 @@ std::string RenderGpus(const std::vector<api::GpuView>& gpus, const TerminalStyl
   Table table = GpuTable();
   for (const auto& gpu : gpus)
     table.Add({api::NumberOf(gpu), gpu.name, Cell(MemoryText(gpu, style), MemoryColor(gpu)),
-               Number(gpu.utilization_gpu, "%"), Number(gpu.temperature_c, "C"), Power(gpu.power_w),
+               NumberText(gpu.utilization_gpu, "%"), NumberText(gpu.temperature_c, "C"), Power(gpu.power_w),
                Cell(gpu.health.state, HealthColor(gpu.health.state))});
   return table.Render(style);
 }
@@ -352,9 +347,9 @@ std::string RenderGpu(const api::GpuView& gpu, const TerminalStyle& style) {
   } else {
     line("Memory", std::string(kUnknown));
   }
-  line("Utilization", fmt::format("GPU {}, memory {}", Number(gpu.utilization_gpu, "%"),
-                                  Number(gpu.utilization_memory, "%")));
-  line("Temperature", Number(gpu.temperature_c, "C"));
+  line("Utilization", fmt::format("GPU {}, memory {}", NumberText(gpu.utilization_gpu, "%"),
+                                  NumberText(gpu.utilization_memory, "%")));
+  line("Temperature", NumberText(gpu.temperature_c, "C"));
   line("Power", Power(gpu.power_w));
   line("Health", gpu.health.state);
   for (const auto& reason : gpu.health.reasons) line("", reason);

@@ -33,13 +33,6 @@ int Watch(int poll, int how, int descriptor, std::uint32_t events) {
   return ::epoll_ctl(poll, how, descriptor, &event);
 }
 
-std::optional<ucred> CredentialsOf(int connection) {
-  ucred peer{};
-  socklen_t size = sizeof peer;
-  if (::getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return std::nullopt;
-  return peer;
-}
-
 }  // namespace
 
 Result<Server> Server::Make(Fd listening, Ledgers& ledgers, Attribute attribute, OtherVersion other_version) {
@@ -112,7 +105,7 @@ void Server::GoOn() {
 
 void Server::Admit(UntrustedSocket connection) {
   const int descriptor = connection.get();
-  const auto peer = CredentialsOf(descriptor);
+  const auto peer = base::CredentialsOf(descriptor);
   if (!peer || !MakeRoomFor(peer->uid)) return connection.HangUp();
   if (Watch(poll_.get(), EPOLL_CTL_ADD, descriptor, EPOLLIN) != 0) return;
   const bool first = waiting_.empty() && early_.empty();

@@ -90,11 +90,6 @@ std::size_t WidthOf(const std::vector<Column>& columns) {
   return width - (columns.empty() ? 0 : 1);
 }
 
-template <typename T>
-std::string NumberText(const std::optional<T>& value, std::string_view unit = "") {
-  return value ? fmt::format("{}{}", *value, unit) : std::string(kUnknown);
-}
-
 std::string GpusOf(const State& state, const api::JobView& job) {
   // The daemon lists all GPUs for a job that may use all, also before it has started.
   if (spec::IsWaiting(job.state)) return "-";

@@ -62,7 +62,7 @@ api::MigInstanceView InstanceView(const mig::GpuMigState& device, const mig::Gpu
   return view;
 }
 
-std::optional<std::string> NumberTypeOf(const gpu::Inventory& inventory,
+std::optional<std::string> NumberByUuid(const gpu::Inventory& inventory,
                                         const std::optional<std::string>& uuid) {
   for (const auto& gpu : inventory.gpus)
     if (gpu.uuid == uuid) return gpu::NumberOf(gpu);
@@ -113,7 +113,7 @@ api::MigGpu MigGpuOf(const MigReading& reading, const mig::WantedLayout* wanted,
   for (const auto& instance : device.instances) {
     view.instances.push_back(InstanceView(device, instance, own));
     for (auto& compute : view.instances.back().compute)
-      compute.number = NumberTypeOf(inventory, compute.uuid);
+      compute.number = NumberByUuid(inventory, compute.uuid);
   }
   view.layout = Words(mig::ItemsOf(device.geometry, device.instances));
   for (const auto& profile : device.geometry) view.profiles.push_back(ProfileView(profile));
