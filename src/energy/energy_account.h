@@ -11,7 +11,6 @@
 // Not thread-safe.
 #pragma once
 
-#include <functional>
 #include <map>
 #include <optional>
 #include <set>

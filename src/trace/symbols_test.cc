@@ -5,8 +5,6 @@
 #include <poll.h>
 #include <stdlib.h>
 
-#include <string>
-
 #include "base/fd.h"
 
 namespace gpuman::trace {

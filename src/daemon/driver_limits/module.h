@@ -6,8 +6,6 @@
 // the driver when the daemon ends; the next daemon reads it before it sets one.
 #pragma once
 
-#include <map>
-#include <memory>
 #include <set>
 #include <string>
 

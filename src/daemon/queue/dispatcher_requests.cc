@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <utility>
 
 #include "daemon/queue/dispatcher.h"
 #include "queue/admission.h"
