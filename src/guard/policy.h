@@ -129,8 +129,8 @@ struct JobSnapshot {
   JobResidency residency = JobResidency::kOnGpu;
   base::MonoTime residency_since{};
   std::optional<SuspensionRefusal> refusal{};  // the last
-  // By GPU: the memory that stays while the job is suspended. For a running job: the memory that would stay,
-  // if known.
+  // Says for each GPU how much memory stays there while the job is suspended; for a running job, how much
+  // would stay, as far as that is known.
   std::map<std::string, base::Bytes> left{};
 };
 

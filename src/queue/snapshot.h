@@ -154,8 +154,8 @@ struct RunningJobInput {
   bool wants_back = false;   // suspended, and to be resumed when there is room; not if a user suspended it
   GpuSet gpus{};             // all GPUs that it uses, now or soon
   GpuSet leaving{};          // those of `gpus` that it leaves (kMoving)
-  // The memory that stays while the job is suspended. For a suspendable job that runs: the memory that would
-  // stay, if known.
+  // Says how much memory stays on each GPU while the job is suspended; for a suspendable job that runs, how
+  // much would stay, as far as that is known.
   std::vector<ResidualOnGpu> left{};
   Millis ran{0};          // of this run, without the time it was suspended
   Millis undisturbed{0};  // time since it was last started, resumed or moved

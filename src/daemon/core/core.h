@@ -88,9 +88,9 @@ class Core {
   // --- Work beside and on the loop ---
   // For work that blocks for a moment. It runs in no order; the work posts its results back to the loop.
   boost::asio::thread_pool& workers() { return workers_; }
-  // Does work on a thread that would hold up the loop, one task of each party at a time, in turns
-  // (base/fair_task_executor.h). AsideIfRoom fails where as many tasks of the party wait
-  // as may; Aside is for what has to be done, such as the answer to a request that has been carried out.
+  // Does work that would hold up the loop on a thread, one task of each party at a time, in turns
+  // (base/fair_task_executor.h). AsideIfRoom fails where as many tasks of the party wait as may; Aside is for
+  // what has to be done, such as the answer to a request that has been carried out.
   void Aside(base::Party who, base::FairTaskExecutor::Task task) { aside_tasks_.Add(who, std::move(task)); }
   base::Result<> AsideIfRoom(base::Party who, base::FairTaskExecutor::Task task);
   // On the loop, in turns between parties.

@@ -43,7 +43,7 @@ struct ServerLimits {
   std::size_t connections = 256;
   std::size_t unsent_bytes = 8u << 20;  // of one stream
   // The bytes of all unread answers to one party. A stream that would pass it is disconnected; a whole answer
-  // that would pass it is replaced by an error.
+  // that would pass it is replaced by an error, unless it is small.
   std::size_t unsent_of_party = 64u << 20;
   std::chrono::milliseconds request{10'000};  // for the first header of a connection, and for each body
   std::chrono::milliseconds idle{60'000};     // between requests of a connection, including the next header
