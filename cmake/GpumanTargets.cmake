@@ -15,7 +15,7 @@ endif()
 add_library(gpuman_options INTERFACE)
 target_include_directories(gpuman_options INTERFACE ${CMAKE_SOURCE_DIR}/src)
 target_compile_options(gpuman_options INTERFACE
-  -Wall -Wextra -Wconversion ${gpuman_shadow} -Wnon-virtual-dtor
+  -Wall -Wextra -Wconversion -Wsign-conversion ${gpuman_shadow} -Wnon-virtual-dtor
   -fvisibility=hidden -fvisibility-inlines-hidden -fno-omit-frame-pointer -ffile-prefix-map=${CMAKE_SOURCE_DIR}/=)
 if(GPUMAN_WERROR)
   target_compile_options(gpuman_options INTERFACE -Werror)

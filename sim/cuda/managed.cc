@@ -9,7 +9,7 @@ void ManagedPages::MoveTo(Device* device, std::uint64_t offset, std::uint64_t si
     Device*& place = places_[page];
     if (place == device) continue;
     if (place != nullptr) place->ManagedMoved(-static_cast<std::int64_t>(kPage));
-    if (device != nullptr) came += kPage;
+    if (device != nullptr) came += static_cast<std::int64_t>(kPage);
     place = device;
   }
   if (came != 0) device->ManagedMoved(came);

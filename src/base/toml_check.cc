@@ -109,16 +109,16 @@ class Scanner {
   void SkipString(char quote) {
     const std::string_view marks = quote == '"' ? R"(""")" : "'''";
     const bool is_long = text_.substr(at_).starts_with(marks);
-    at_ += is_long ? 3 : 1;
+    at_ += is_long ? 3U : 1U;
     while (at_ < text_.size()) {
       if (is_long ? text_.substr(at_).starts_with(marks) : text_[at_] == quote) {
-        at_ += is_long ? 3 : 1;
+        at_ += is_long ? 3U : 1U;
         // A long string may end in one or two quotes of its own.
         for (int i = 0; is_long && i < 2 && Peek() == quote; ++i) ++at_;
         return;
       }
       if (!is_long && text_[at_] == '\n') return;  // not TOML
-      at_ += quote == '"' && text_[at_] == '\\' ? 2 : 1;
+      at_ += quote == '"' && text_[at_] == '\\' ? 2U : 1U;
     }
     at_ = text_.size();
   }

@@ -14,8 +14,8 @@
 namespace gpuman::base {
 
 // Follows symbolic links, but mounts nothing on the way (from Linux 5.12 on). kInvalidArgument: the path
-// leads to something else than a regular file, or to what is not mounted yet. Other errors are those of
-// open(2), with the path.
+// leads to something else than a regular file. kUnavailable: it leads to what is not mounted yet. Other
+// errors are those of open(2), with the path.
 Result<Fd> OpenUntrustedFile(const std::filesystem::path& path);
 
 // The file `name` of the directory; a symbolic link is refused as other files are.

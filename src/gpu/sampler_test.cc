@@ -564,7 +564,7 @@ TEST_F(SimulatedSampler, ReadsNoDetailThatTheDeviceLacks) {
   }));
   for (const auto& sample : reports_.samples()) {
     if (sample.uuid != uuids_[0]) continue;
-    with_clock += sample.details.sm_clock_mhz ? 1 : 0;
+    with_clock += sample.details.sm_clock_mhz ? 1U : 0U;
     EXPECT_FALSE(sample.details.memory_temperature_c);
     EXPECT_FALSE(sample.details.correctable_remaps);
     EXPECT_FALSE(sample.details.fan_percent);

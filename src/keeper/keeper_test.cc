@@ -481,7 +481,7 @@ TEST_F(StartUnknownToItsKeeperTest, TheJournalIsShortenedOnceTheChildIsDoneWithI
 std::size_t MemoryFilesOf(pid_t pid) {
   std::size_t files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(fmt::format("/proc/{}/fd", pid)))
-    files += std::filesystem::read_symlink(entry).string().starts_with("/memfd:") ? 1 : 0;
+    files += std::filesystem::read_symlink(entry).string().starts_with("/memfd:") ? 1U : 0U;
   return files;
 }
 

@@ -55,7 +55,7 @@ ComputeChange ChangeCompute(const GpuMigState& device, const GpuInstance& instan
       wanted.erase(same);
       continue;
     }
-    change.busy += IsBusy(device, instance, each) ? 1 : 0;
+    change.busy += IsBusy(device, instance, each) ? 1U : 0U;
     change.gone.push_back(each);
   }
   std::sort(wanted.begin(), wanted.end(), std::greater<>());
@@ -111,7 +111,7 @@ class Planner {
       const auto& instance = device_.instances[i];
       if (i >= kMaxInstances || (mask >> i & 1) == 0) {
         way.gone.push_back(i);
-        busy += IsBusy(device_, instance) ? 1 : 0;
+        busy += IsBusy(device_, instance) ? 1U : 0U;
         continue;
       }
       auto match = Match(instance, matched);

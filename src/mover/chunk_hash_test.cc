@@ -47,7 +47,7 @@ ChunkHash Reference(const HashKey::Tables& key, const Bytes& chunk) {
 // How many of the four words two hashes have in common.
 unsigned InCommon(const ChunkHash& a, const ChunkHash& b) {
   unsigned count = 0;
-  for (std::size_t i = 0; i < a.words.size(); ++i) count += a.words[i] == b.words[i] ? 1 : 0;
+  for (std::size_t i = 0; i < a.words.size(); ++i) count += a.words[i] == b.words[i] ? 1U : 0U;
   return count;
 }
 
@@ -144,7 +144,7 @@ TEST_F(ChunkHashTest, ARandomKeyIsRandomInAllItsParts) {
   std::memcpy(a.data(), &one.tables(), sizeof a);
   std::memcpy(b.data(), &other.tables(), sizeof b);
   unsigned same = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) same += a[i] == b[i] ? 1 : 0;
+  for (std::size_t i = 0; i < a.size(); ++i) same += a[i] == b[i] ? 1U : 0U;
   EXPECT_LE(same, 2u) << "of " << a.size();
 }
 

@@ -51,8 +51,8 @@ bool Checkpointer::HasRoomFor(const MoverUser& user, const base::ProcessId& proc
   std::size_t of_process = 0, of_party = 0;
   for (const auto& [id, transfer] : transfers_) {
     if (transfer.request.verb != Verb::kTake && transfer.request.verb != Verb::kGive) continue;
-    of_process += transfer.request.process == process ? 1 : 0;
-    of_party += PartyOf(transfer.user) == PartyOf(user) ? 1 : 0;
+    of_process += transfer.request.process == process ? 1U : 0U;
+    of_party += PartyOf(transfer.user) == PartyOf(user) ? 1U : 0U;
   }
   return of_process < options_.most_of_process && of_party < options_.most_transfers;
 }

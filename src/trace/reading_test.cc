@@ -55,7 +55,7 @@ TEST(ParseTrace, ReadsWhatAKilledProcessLeft) {
   for (std::size_t size = 64; size < bytes.size(); ++size) {
     const auto trace = ParseTrace(std::string_view(bytes).substr(0, size));
     ASSERT_TRUE(trace) << size;
-    torn += trace->end == TraceEnd::kTorn ? 1 : 0;
+    torn += trace->end == TraceEnd::kTorn ? 1U : 0U;
   }
   EXPECT_EQ(torn, bytes.size() - 64 - 7);  // 7 records begin there
 }

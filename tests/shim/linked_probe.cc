@@ -117,7 +117,7 @@ int Scribble() {
     CUdeviceptr pointer = 0;
     const CUresult status = cuMemAlloc_v2(&pointer, 3 * kMiB);
     answered += status == CUDA_SUCCESS || status == CUDA_ERROR_OUT_OF_MEMORY;
-    if (status == CUDA_SUCCESS) answered += cuMemFree_v2(pointer) == CUDA_SUCCESS ? 0 : 1000;
+    if (status == CUDA_SUCCESS) answered += cuMemFree_v2(pointer) == CUDA_SUCCESS ? 0U : 1000U;
     (void)Free();
   }
   std::printf("{\"answered\": %zu}\n", answered);

@@ -39,7 +39,7 @@ base::Result<std::vector<std::string>> ChooseGpusForTurns(const api::QueueInfo& 
     if (IsClosed(gpu)) continue;
     Candidate candidate{
         0, gpu.memory ? gpu.memory->free : base::Bytes{}, place, {gpu.jobs.begin(), gpu.jobs.end()}};
-    for (const std::int64_t id : gpu.jobs) candidate.sharing += Shares(jobs, id) ? 1 : 0;
+    for (const std::int64_t id : gpu.jobs) candidate.sharing += Shares(jobs, id) ? 1U : 0U;
     if (candidate.sharing == gpu.jobs.size()) candidates.push_back(candidate);
   }
   if (candidates.size() < count)

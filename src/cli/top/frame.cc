@@ -245,14 +245,15 @@ std::string_view TitleOf(Page page) {
 
 std::size_t RowsOfJobPage(const State& state) {
   const auto layout = LayoutOf(state);
-  const std::size_t others = 1 + (layout.problem ? 1 : 0) + (layout.status ? 1 : 0) + (layout.keys ? 1 : 0);
+  const std::size_t others =
+      1 + (layout.problem ? 1U : 0U) + (layout.status ? 1U : 0U) + (layout.keys ? 1U : 0U);
   return state.size.rows - std::min(state.size.rows, others);
 }
 
 Picture Draw(const State& state) {
   const auto layout = LayoutOf(state);
   Picture picture;
-  const std::size_t foot = (layout.status ? 1 : 0) + (layout.keys ? 1 : 0);
+  const std::size_t foot = (layout.status ? 1U : 0U) + (layout.keys ? 1U : 0U);
   picture.lines = Body(state, layout);
   picture.lines.resize(state.size.rows - std::min(state.size.rows, foot));
   if (layout.status) picture.lines.push_back(StatusLine(state));

@@ -29,7 +29,7 @@ TEST(ListShortening, ACommandIsShortenedAsAWhole) {
   ASSERT_EQ(listed.words.size(), 3u);
   EXPECT_TRUE(listed.words.back().ends_with("…"));
   EXPECT_LE(SizeOf(listed.words), kListedCommand + 4);
-  for (const std::size_t size : {0, 1, 100}) {
+  for (const std::size_t size : {0u, 1u, 100u}) {
     listed = ListedCommandOf(Words(100'000, std::string(size, 'x')));
     EXPECT_TRUE(listed.shortened);
     EXPECT_TRUE(listed.words.back().ends_with("…"));

@@ -285,6 +285,7 @@ void Session::WatchForHangUp() {
 
 void Session::SendWhole(Response response, const std::vector<std::string>& notes, bool keep_alive) {
   namespace http = beast::http;
+  if (closed_) return;
   // If no other answer to the party is unread, the answer is sent, however long it is.
   const auto others = common_.unsent.find(party_);
   if (others != common_.unsent.end() && response.body.size() > kSmallAnswer &&

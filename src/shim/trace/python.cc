@@ -58,7 +58,7 @@ std::uint64_t FirstFrame(const Layout& layout, std::uint64_t thread) {
   std::uint64_t frame = 0;
   if (!Read(thread + layout.thread_frame, &frame, sizeof frame)) return 0;
   if (layout.inner >= 0 &&
-      (frame == 0 || !Read(frame + static_cast<unsigned>(layout.inner), &frame, sizeof frame)))
+      (frame == 0 || !Read(frame + static_cast<std::uint64_t>(layout.inner), &frame, sizeof frame)))
     return 0;
   return frame;
 }

@@ -32,7 +32,7 @@ TEST(Sampler, WeighsSamplesSoThatTheySumUpToWhatWasAllocated) {
 TEST(Sampler, TakesSmallAllocationsInProportion) {
   const auto drawn = [](std::uint64_t bytes) {
     unsigned count = 0;
-    for (std::uint64_t i = 0; i < 1'000'000; ++i) count += IsDrawn(bytes, kFirstMean, Scramble(i)) ? 1 : 0;
+    for (std::uint64_t i = 0; i < 1'000'000; ++i) count += IsDrawn(bytes, kFirstMean, Scramble(i)) ? 1U : 0U;
     return count;
   };
   EXPECT_NEAR(drawn(4096), 7782, 400);
