@@ -8,8 +8,10 @@
 
 #include <cstdlib>
 #include <string>
+#include <thread>
 
 #include "base/file.h"
+#include "base/test_automounter.h"
 #include "base/test_temp_dir.h"
 
 namespace gpuman::base {
@@ -44,6 +46,25 @@ TEST(OpenUntrustedFile, DoesNotOpenADevice) {
   EXPECT_FALSE(was_opened());
   Fd(::open(device.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)).Close();
   EXPECT_TRUE(was_opened()) << "so the test would have seen it";
+}
+
+TEST(OpenUntrustedFile, MountsNothing) {
+  TestAutomounter automounter;
+  if (!automounter.is_mounted()) GTEST_SKIP() << "takes root and autofs";
+  const auto file = automounter.path() / "home" / "file";
+  const TempDir dir;
+  std::filesystem::create_symlink(file, dir.path() / "link");
+  for (const auto& path : {file, dir.path() / "link"}) {
+    const auto refused = OpenUntrustedFile(path);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, ErrorCode::kUnavailable);
+    EXPECT_EQ(refused.error().message, path.string() + " is not mounted yet");
+  }
+  EXPECT_FALSE(automounter.WasAsked(0));
+  std::thread opener([&] { Fd(::open(file.c_str(), O_RDONLY | O_CLOEXEC)).Close(); });
+  EXPECT_TRUE(automounter.WasAsked(10'000)) << "so the test would have seen it";
+  automounter.Refuse();
+  opener.join();
 }
 
 TEST(OpenUntrustedFile, OpensFilesThroughLinksAsTheKernelDoes) {

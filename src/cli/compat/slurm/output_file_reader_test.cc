@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "base/file.h"
+#include "base/test_automounter.h"
 #include "base/test_temp_dir.h"
 
 namespace gpuman::cli::slurm {
@@ -39,6 +40,17 @@ TEST(SlurmOutputFileReader, OpensNoDeviceAndNoPipe) {
   EXPECT_EQ(TextOf(of_device), "");
   pollfd state{master.get(), POLLIN, 0};
   EXPECT_EQ(::poll(&state, 1, 0), 0) << "it was opened: " << state.revents;
+}
+
+TEST(SlurmOutputFileReader, SaysThatAnOutputIsNotMountedAndThatItExists) {
+  const base::TestAutomounter automounter;
+  if (!automounter.is_mounted()) GTEST_SKIP() << "takes root and autofs";
+  OutputFileReader reader((automounter.path() / "home" / "out").string());
+  const auto read = reader.Read([](std::string_view) { return true; });
+  ASSERT_FALSE(read);
+  EXPECT_EQ(read.error().code, base::ErrorCode::kUnavailable);
+  EXPECT_TRUE(reader.exists()) << "so nobody takes it for a job that has written nothing";
+  EXPECT_FALSE(automounter.WasAsked(0));
 }
 
 TEST(SlurmOutputFileReader, ReadsWhatWasWrittenSince) {
