@@ -5,11 +5,26 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/units.h"
+#include "cli/printed_json.h"
 #include "cli/queue/when.h"
+
+namespace gpuman::trace {
+
+static void Fields(base::json::JsonObjectWriter& v, const Frame& x) {
+  v("function", cli::NonEmpty(x.function));
+  v("file", cli::NonEmpty(x.file));
+  v("line", x.line > 0 ? std::optional(x.line) : std::nullopt);
+  v("module", cli::NonEmpty(x.module));
+  v("address", x.python ? std::nullopt : std::optional(x.address));
+  v("language", std::string(x.python ? "python" : "native"));
+}
+
+}  // namespace gpuman::trace
 
 namespace gpuman::cli {
 namespace {
@@ -75,44 +90,120 @@ std::vector<std::string> Notes(const JobAllocationTraces& job) {
   return notes;
 }
 
-api::Json FrameJson(const trace::Frame& frame) {
-  const auto text = [](const std::string& value) { return value.empty() ? api::Json() : api::Json(value); };
-  return {{"function", text(frame.function)},
-          {"file", text(frame.file)},
-          {"line", frame.line > 0 ? api::Json(frame.line) : api::Json()},
-          {"module", text(frame.module)},
-          {"address", frame.python ? api::Json() : api::Json(frame.address)},
-          {"language", frame.python ? "python" : "native"}};
+// What --json prints.
+struct StackView {
+  base::Bytes bytes;
+  std::vector<trace::Frame> frames;
+};
+
+struct PlaceView {
+  std::string text;
+  base::Bytes bytes, allocations;
+  double share = 0;
+  std::vector<StackView> stacks;
+};
+
+struct MomentView {
+  base::WallTime at;
+  base::Bytes bytes;
+  bool averaged = false;
+  std::vector<PlaceView> places;
+};
+
+struct RefusalView {
+  MomentView then;
+  std::uint64_t asked = 0;
+  std::string place;
+  std::vector<trace::Frame> frames;
+};
+
+struct GpuView {
+  std::string gpu;
+  MomentView peak;
+  std::optional<RefusalView> refusal;
+};
+
+struct AllocationsView {
+  std::int64_t id = 0;
+  std::string tag;
+  std::size_t processes = 0;
+  std::vector<GpuView> gpus;
+  std::vector<std::string> notes;
+};
+
+using base::json::JsonObjectWriter;
+
+void Fields(JsonObjectWriter& v, const StackView& x) {
+  v("bytes", x.bytes);
+  v("frames", x.frames);
 }
 
-api::Json FramesJson(const std::vector<trace::Frame>& frames) {
-  api::Json list = api::Json::array();
-  for (const auto& frame : frames) list.push_back(FrameJson(frame));
-  return list;
+void Fields(JsonObjectWriter& v, const PlaceView& x) {
+  v("place", x.text);
+  v("bytes", x.bytes);
+  v("share", x.share);
+  v("allocations", x.allocations);
+  v("stacks", x.stacks);
 }
 
-api::Json MomentJson(const JobAllocationTraces& job, const trace::Moment& moment,
-                     const trace::NameFrame& name) {
-  api::Json list = api::Json::array();
-  for (const auto& place : trace::PlacesOf(job.traces.processes, moment, name)) {
-    if (list.size() == kMaxPlaces) break;
-    api::Json stacks = api::Json::array();
-    for (const auto& [ref, amount] : place.stacks) {
-      if (stacks.size() == kMaxStacks) break;
-      const auto& process = job.traces.processes[ref.process];
-      const auto frames = trace::FramesOf(process, process.stacks[ref.stack], name);
-      stacks.push_back({{"bytes", BytesOf(amount.bytes).count}, {"frames", FramesJson(frames)}});
-    }
-    list.push_back({{"place", place.text},
-                    {"bytes", BytesOf(place.amount.bytes).count},
-                    {"share", ShareOf(place.amount, moment)},
-                    {"allocations", BytesOf(place.amount.allocations).count},
-                    {"stacks", std::move(stacks)}});
+void Fields(JsonObjectWriter& v, const MomentView& x) {
+  v("at", x.at);
+  v("bytes", x.bytes);
+  v("averaged", x.averaged);
+  v("places", x.places);
+}
+
+void Fields(JsonObjectWriter& v, const RefusalView& x) {
+  Fields(v, x.then);
+  v("asked", x.asked);
+  v("place", x.place);
+  v("frames", x.frames);
+}
+
+void Fields(JsonObjectWriter& v, const GpuView& x) {
+  v("gpu", x.gpu);
+  v("peak", x.peak);
+  v("refusal", x.refusal);
+}
+
+void Fields(JsonObjectWriter& v, const AllocationsView& x) {
+  v("id", x.id);
+  v("tag", x.tag);
+  v("processes", x.processes);
+  v("gpus", x.gpus);
+  v("notes", x.notes);
+}
+
+PlaceView PlaceViewOf(const JobAllocationTraces& job, const trace::Moment& moment,
+                      const trace::AllocationSite& place, const trace::NameFrame& name) {
+  PlaceView view{place.text,
+                 BytesOf(place.amount.bytes),
+                 BytesOf(place.amount.allocations),
+                 ShareOf(place.amount, moment),
+                 {}};
+  for (const auto& [ref, amount] : place.stacks) {
+    if (view.stacks.size() == kMaxStacks) break;
+    const auto& process = job.traces.processes[ref.process];
+    view.stacks.push_back({BytesOf(amount.bytes), trace::FramesOf(process, process.stacks[ref.stack], name)});
   }
-  return {{"at", base::FormatIso8601(WallOf(job, moment))},
-          {"bytes", BytesOf(moment.bytes).count},
-          {"averaged", moment.averaged},
-          {"places", std::move(list)}};
+  return view;
+}
+
+MomentView MomentViewOf(const JobAllocationTraces& job, const trace::Moment& moment,
+                        const trace::NameFrame& name) {
+  MomentView view{WallOf(job, moment), BytesOf(moment.bytes), moment.averaged, {}};
+  for (const auto& place : trace::PlacesOf(job.traces.processes, moment, name)) {
+    if (view.places.size() == kMaxPlaces) break;
+    view.places.push_back(PlaceViewOf(job, moment, place, name));
+  }
+  return view;
+}
+
+RefusalView RefusalViewOf(const JobAllocationTraces& job, const trace::RefusedAllocation& refusal,
+                          const trace::NameFrame& name) {
+  const auto& process = job.traces.processes[refusal.stack.process];
+  return {MomentViewOf(job, refusal.then, name), refusal.bytes, RequestedBy(job, refusal, name),
+          trace::FramesOf(process, process.stacks[refusal.stack.stack], name)};
 }
 
 }  // namespace
@@ -144,25 +235,12 @@ std::string RenderAllocations(const JobAllocationTraces& job, const trace::NameF
 }
 
 api::Json AllocationsJson(const JobAllocationTraces& job, const trace::NameFrame& name) {
-  api::Json gpus = api::Json::array();
+  AllocationsView view{job.id, job.tag, job.traces.processes.size(), {}, Notes(job)};
   for (const auto& gpu : job.gpus) {
-    api::Json refused;
-    if (gpu.refusal) {
-      const trace::RefusedAllocation& refusal = *gpu.refusal;
-      const auto& process = job.traces.processes[refusal.stack.process];
-      refused = MomentJson(job, refusal.then, name);
-      refused["asked"] = refusal.bytes;
-      refused["place"] = RequestedBy(job, refusal, name);
-      refused["frames"] = FramesJson(trace::FramesOf(process, process.stacks[refusal.stack.stack], name));
-    }
-    gpus.push_back(
-        {{"gpu", gpu.gpu}, {"peak", MomentJson(job, gpu.peak, name)}, {"refusal", std::move(refused)}});
+    GpuView& added = view.gpus.emplace_back(GpuView{gpu.gpu, MomentViewOf(job, gpu.peak, name), {}});
+    if (gpu.refusal) added.refusal = RefusalViewOf(job, *gpu.refusal, name);
   }
-  return {{"id", job.id},
-          {"tag", job.tag},
-          {"processes", job.traces.processes.size()},
-          {"gpus", std::move(gpus)},
-          {"notes", Notes(job)}};
+  return base::json::Write(kPrintedFormat, view);
 }
 
 }  // namespace gpuman::cli
