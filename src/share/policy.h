@@ -26,7 +26,7 @@
 //     does not get in this run set.
 #pragma once
 
-#include "share/quantum.h"
+#include "share/hand_over_cost.h"
 #include "share/tenant.h"
 
 namespace gpuman::share {

@@ -53,10 +53,10 @@
 #include "share/concurrency_tuner.h"
 #include "share/domain.h"
 #include "share/events.h"
+#include "share/hand_over_cost.h"
 #include "share/latency.h"
 #include "share/packing.h"
 #include "share/policy.h"
-#include "share/quantum.h"
 #include "share/snapshot.h"
 
 namespace gpuman::share {

@@ -1,5 +1,5 @@
-// How long a turn is while other tenants wait: so long that moving memory takes no larger part of the time
-// than its target. Values; pure.
+// What a hand-over costs, and how long a turn is while other tenants wait: so long that moving memory takes
+// no larger part of the time than its target. Values; pure.
 #pragma once
 
 #include "share/events.h"

@@ -1,4 +1,4 @@
-#include "share/quantum.h"
+#include "share/hand_over_cost.h"
 
 #include <algorithm>
 
