@@ -158,23 +158,24 @@ void SuspensionStateMachine::Handle(const event::Ended&, MonoTime) {
 
 void SuspensionStateMachine::Handle(const event::Observed& observed, MonoTime now) {
   gpus_ = observed.gpus;
-  std::map<base::ProcessId, Member> members;
+  std::map<base::ProcessId, MemberProcess> members;
   for (const ObservedProcess& view : observed.processes) {
     const auto known = members_.find(view.id);
-    Member member = known == members_.end() ? Member{} : std::move(known->second);
+    MemberProcess member = known == members_.end() ? MemberProcess{} : std::move(known->second);
     if (member.seen.eviction != view.eviction) member.eviction_since = now;
     const auto since = std::chrono::duration_cast<base::Millis>(now - member.ordered_at);
     if (!member.seen.answered && view.answered) member.answered_at = now;
-    if (member.order == Order::kEvict && !member.seen.answered && view.answered) Spend("evict", since);
-    if (member.order == Order::kFetch && !member.seen.answered && view.answered) Spend("fetch", since);
-    if (member.order == Order::kRestore && !member.seen.answered && view.answered) Spend("return", since);
+    if (member.order == ProcessOrder::kEvict && !member.seen.answered && view.answered) Spend("evict", since);
+    if (member.order == ProcessOrder::kFetch && !member.seen.answered && view.answered) Spend("fetch", since);
+    if (member.order == ProcessOrder::kRestore && !member.seen.answered && view.answered)
+      Spend("return", since);
     member.seen = view;
-    CorrectLocation(member, now);
-    CorrectRestored(member, now);
+    CorrectLocation(member, now, settings_.retry);
+    CorrectRestored(member, now, settings_.retry);
     if (known == members_.end()) Meet(member, now);
     member.outdated = false;
     if (!IsAway(member)) {
-      member.location = Location::kUnknown;
+      member.location = MemoryLocation::kUnknown;
       member.nothing_found = 0;
     }
     HoldWhatCameLast(member);
@@ -184,7 +185,7 @@ void SuspensionStateMachine::Handle(const event::Observed& observed, MonoTime no
   for (auto& [id, member] : members_) {
     if (members.contains(id) || member.restored.empty() || member.seen.has_shim) continue;
     member.seen.gpus.clear();
-    CorrectRestored(member, now);
+    CorrectRestored(member, now, settings_.retry);
     if (!member.restored.empty()) members.emplace(id, std::move(member));
   }
   members_ = std::move(members);
@@ -207,12 +208,12 @@ void SuspensionStateMachine::Handle(const event::Observed& observed, MonoTime no
 
 // For a process that this state machine did not know before: the last daemon may have given orders, and the
 // driver may have carried them out.
-void SuspensionStateMachine::Meet(Member& member, MonoTime now) {
+void SuspensionStateMachine::Meet(MemberProcess& member, MonoTime now) {
   const EvictionProgress eviction = member.seen.eviction;
   if (eviction == EvictionProgress::kEvicting || eviction == EvictionProgress::kEvicted)
-    member.order = Order::kEvict;
+    member.order = ProcessOrder::kEvict;
   // It may have another order by now: it gets its order to return when it has answered.
-  if (eviction == EvictionProgress::kRestoring && member.seen.fetches) member.order = Order::kFetch;
+  if (eviction == EvictionProgress::kRestoring && member.seen.fetches) member.order = ProcessOrder::kFetch;
   member.guessed = true;
   member.ordered_at = now;
   const bool touched = record_.held.contains(member.seen.id) || !member.seen.gpus.empty() ||
@@ -247,19 +248,21 @@ void SuspensionStateMachine::Handle(const event::DriverAnswered& answered, MonoT
 void SuspensionStateMachine::Handle(const event::MoverAnswered& answered, MonoTime now) {
   const auto it = members_.find(answered.process);
   if (it == members_.end() || it->second.moving != answered.verb) return;
-  Member& member = it->second;
+  MemberProcess& member = it->second;
   const MoverAnswer& answer = answered.answer;
   const bool secure = answered.verb == Verb::kSecure;
   const bool out = phase() != SuspensionPhase::kResuming && phase() != SuspensionPhase::kUndoing;
   member.moving.reset();
-  member.location = Location::kUnknown;
+  member.location = MemoryLocation::kUnknown;
   if (answer.outcome == MoverOutcome::kGone) return;
   if (answer.outcome == MoverOutcome::kNothing && ++member.nothing_found < kFruitlessAttempts) {
     member.outdated = true;
     return;
   }
   if (answer.outcome == MoverOutcome::kDone) {
-    member.location = !secure ? Location::kGpu : answer.straight ? Location::kStraight : Location::kHost;
+    member.location = !secure           ? MemoryLocation::kGpu
+                      : answer.straight ? MemoryLocation::kStraight
+                                        : MemoryLocation::kHost;
     if (answer.straight && !secure) spent_["straight"] += static_cast<std::int64_t>(answer.bytes.count);
     if (answer.bytes.count > 0 && !answer.straight) {
       Spend("copy", answer.took);
@@ -277,7 +280,7 @@ void SuspensionStateMachine::Handle(const event::MoverAnswered& answered, MonoTi
 }
 
 // A failed step matters only on the way (out or back) that asked for it.
-void SuspensionStateMachine::TakeAnswer(Member& member, Verb verb, MoverAnswer answer, MonoTime now) {
+void SuspensionStateMachine::TakeAnswer(MemberProcess& member, Verb verb, MoverAnswer answer, MonoTime now) {
   const base::ProcessId process = member.seen.id;
   const bool out = phase() != SuspensionPhase::kResuming && phase() != SuspensionPhase::kUndoing;
   if (verb == Verb::kCheckpoint) Spend("checkpoint", answer.took);
@@ -344,7 +347,7 @@ void SuspensionStateMachine::Handle(const event::RoomAvailable& room, MonoTime n
   }
   // Data must not stay on one GPU while the job waits for room on another.
   for (auto& [id, member] : members_)
-    if (member.location == Location::kStraight) member.location = Location::kUnknown;
+    if (member.location == MemoryLocation::kStraight) member.location = MemoryLocation::kUnknown;
   // Tells the user once, and then at intervals, because the free memory changes with every sample.
   if (room_reported_at_ && now - *room_reported_at_ < settings_.retry) return;
   room_reported_at_ = now;

@@ -15,8 +15,8 @@ using base::MonoTime;
 void SuspensionStateMachine::GoBack(MonoTime now) {
   LoadAll();
   if (pending_ || AskUnknown(now) || TurnBackToMove(now) || RestoreNext(now)) return;
-  if (Fetches() && RestoreMemory(Order::kFetch, now)) return;
-  if (RestoreMemory(Order::kRestore, now)) return;
+  if (Fetches() && RestoreMemory(ProcessOrder::kFetch, now)) return;
+  if (RestoreMemory(ProcessOrder::kRestore, now)) return;
   ArriveBack(now);
 }
 
@@ -32,18 +32,18 @@ bool SuspensionStateMachine::RestoresHeld() const {
 // the driver has to restore none of them, and the mover has nothing of theirs on a GPU.
 bool SuspensionStateMachine::Fetches() const {
   if (RestoresHeld() || record_.target) return false;
-  const auto is_fetching = [](const auto& one) { return one.second.order == Order::kFetch; };
+  const auto is_fetching = [](const auto& one) { return one.second.order == ProcessOrder::kFetch; };
   if (std::any_of(members_.begin(), members_.end(), is_fetching)) return true;
   return AnyStays() && std::all_of(members_.begin(), members_.end(), [](const auto& one) {
-           const Member& member = one.second;
+           const MemberProcess& member = one.second;
            const bool runs = member.saved == DriverState::kRunning || member.saved == DriverState::kUnknown;
-           const bool loads = member.moving || member.location == Location::kGpu;
+           const bool loads = member.moving || member.location == MemoryLocation::kGpu;
            return runs && !loads && (member.seen.fetches || !member.seen.has_shim);
          });
 }
 
-bool SuspensionStateMachine::IsReadyToRestore(const Member& member) const {
-  return !member.moving && (!IsAway(member) || member.location == Location::kGpu || RestoresHeld());
+bool SuspensionStateMachine::IsReadyToRestore(const MemberProcess& member) const {
+  return !member.moving && (!IsAway(member) || member.location == MemoryLocation::kGpu || RestoresHeld());
 }
 
 // The mover loads while the driver works.
@@ -51,16 +51,17 @@ void SuspensionStateMachine::LoadAll() {
   if (RestoresHeld()) return;
   const bool fetch = Fetches();
   for (auto& [id, member] : members_) {
-    const bool fetches = (member.order == Order::kRestore && member.location == Location::kGpu) ||
-                         (fetch && member.seen.fetches);
+    const bool fetches =
+        (member.order == ProcessOrder::kRestore && member.location == MemoryLocation::kGpu) ||
+        (fetch && member.seen.fetches);
     if (IsAway(member) && !IsShimAtWork(member) && !member.moving && !member.outdated && !fetches &&
-        member.location != Location::kGpu)
+        member.location != MemoryLocation::kGpu)
       AskMover(member, Verb::kLoad);
   }
 }
 
 bool SuspensionStateMachine::RestoreNext(MonoTime now) {
-  Member* next = nullptr;
+  MemberProcess* next = nullptr;
   for (auto& [id, member] : members_) {
     if (member.saved == DriverState::kBroken) {
       FailBack(fmt::format("the driver says that process {} failed", id.pid), Failure::kLasting, now);
@@ -106,7 +107,7 @@ std::vector<GpuMove> SuspensionStateMachine::MovesFor(const base::ProcessId& pro
   return moves;
 }
 
-void SuspensionStateMachine::Moved(Member& member, const std::vector<GpuMove>& moves, MonoTime now) {
+void SuspensionStateMachine::Moved(MemberProcess& member, const std::vector<GpuMove>& moves, MonoTime now) {
   const auto held = record_.held.find(member.seen.id);
   if (held == record_.held.end() || moves.empty()) return;
   BytesByGpu there;
@@ -121,11 +122,11 @@ void SuspensionStateMachine::Moved(Member& member, const std::vector<GpuMove>& m
   const auto to = held->second.begin()->first;
   member.arrived = GpuMove{from, to};
   member.arrived_at = now;
-  CorrectLocation(member, now);
+  CorrectLocation(member, now, settings_.retry);
   out_.push_back(action::Moved{to});
 }
 
-void SuspensionStateMachine::NoteRestored(Member& member, MonoTime now) const {
+void SuspensionStateMachine::NoteRestored(MemberProcess& member, MonoTime now) const {
   const auto held = record_.held.find(member.seen.id);
   if (held == record_.held.end()) return;
   member.restored = held->second;
@@ -133,42 +134,7 @@ void SuspensionStateMachine::NoteRestored(Member& member, MonoTime now) const {
   ShowRestored(member);
 }
 
-// Without this, a sample from before the restore shows nothing of the process, and the next way out leaves it
-// on its GPU. A new sample may repeat an old list of processes.
-void SuspensionStateMachine::CorrectRestored(Member& member, MonoTime now) const {
-  if (now >= member.restored_at + settings_.retry) member.restored.clear();
-  std::erase_if(member.restored, [&](const auto& one) {
-    const auto share = member.seen.gpus.find(one.first);
-    return share != member.seen.gpus.end() && share->second.sampled_at >= member.restored_at &&
-           share->second.used > kResidue;
-  });
-  ShowRestored(member);
-}
-
-void SuspensionStateMachine::ShowRestored(Member& member) {
-  for (const auto& [gpu, bytes] : member.restored) {
-    GpuFootprint& share = member.seen.gpus[gpu];
-    if (bytes > share.evicted) share.used = std::max(share.used, bytes - share.evicted);
-    if (share.evictable.count == 0) member.seen.figures_current = false;  // its shim counts nothing
-  }
-}
-
-// A sample from before the process arrived shows it on its old GPU: the next move would wrongly start there.
-void SuspensionStateMachine::CorrectLocation(Member& member, MonoTime now) const {
-  if (!member.arrived) return;
-  const auto stale = member.seen.gpus.find(member.arrived->from);
-  if (stale == member.seen.gpus.end() || now >= member.arrived_at + settings_.retry)
-    return member.arrived.reset();
-  const GpuFootprint was = stale->second;
-  member.seen.gpus.erase(stale);
-  GpuFootprint& there = member.seen.gpus[member.arrived->to];
-  there.used = std::max(there.used, was.used);
-  there.evictable = std::max(there.evictable, was.evictable);
-  there.evicted = std::max(there.evicted, was.evicted);
-  there.context = std::max(there.context, was.context);
-}
-
-void SuspensionStateMachine::FindWhere(Member& member, MonoTime now) {
+void SuspensionStateMachine::FindWhere(MemberProcess& member, MonoTime now) {
   auto moves = std::exchange(member.lost_moves, {});
   const auto is_on = [&](const std::string& gpu) {
     const auto share = member.seen.gpus.find(gpu);
@@ -200,15 +166,10 @@ void SuspensionStateMachine::DropTarget() {
   if (auto source = OnlyGpu()) out_.push_back(action::Moved{*std::move(source)});
 }
 
-bool SuspensionStateMachine::MayNotCome(const Member& member) {
-  return MustCome(member) && !member.seen.answered && !member.without_shim &&
-         member.seen.eviction != EvictionProgress::kNone;
-}
-
 // Gives the order to each process that is out. True: the state machine has to wait, or the phase has changed.
-bool SuspensionStateMachine::RestoreMemory(Order order, MonoTime now) {
+bool SuspensionStateMachine::RestoreMemory(ProcessOrder order, MonoTime now) {
   // Processes that share memory wait for each other on the GPU: none runs before all can.
-  const bool fetches = order == Order::kFetch;
+  const bool fetches = order == ProcessOrder::kFetch;
   const bool all_ready = fetches || std::all_of(members_.begin(), members_.end(), [this](const auto& one) {
                            return IsReadyToRestore(one.second);
                          });
@@ -222,11 +183,11 @@ bool SuspensionStateMachine::RestoreMemory(Order order, MonoTime now) {
       continue;
     }
     // This includes an order of an earlier daemon that the shim has not answered yet.
-    const bool may_be_out =
-        member.order == Order::kNone && (evicted.count > 0 || !member.seen.answered || member.seen.held);
+    const bool may_be_out = member.order == ProcessOrder::kNone &&
+                            (evicted.count > 0 || !member.seen.answered || member.seen.held);
     const bool ready = fetches || IsReadyToRestore(member);
-    const bool is_out = member.order == Order::kEvict || member.order == Order::kHold ||
-                        (!fetches && member.order == Order::kFetch);
+    const bool is_out = member.order == ProcessOrder::kEvict || member.order == ProcessOrder::kHold ||
+                        (!fetches && member.order == ProcessOrder::kFetch);
     if (ready && !not_yet && (is_out || may_be_out)) Give(member, order, now);
     if (member.seen.eviction == EvictionProgress::kNone && evicted.count == 0)
       continue;  // nobody is there to answer
@@ -269,7 +230,7 @@ void SuspensionStateMachine::ArriveBack(MonoTime now) {
   record_.phase = SuspensionPhase::kRunning;
   record_.held.clear();
   Want(Goal::kGpu);
-  for (auto& [id, member] : members_) member.order = Order::kNone;
+  for (auto& [id, member] : members_) member.order = ProcessOrder::kNone;
   if (undone) {
     SetState(turned_reason_, turned_reason_.empty() ? "" : why_);
   } else {

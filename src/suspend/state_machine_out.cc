@@ -30,9 +30,9 @@ Bytes Counted(const GpuFootprint& share) {
 bool SuspensionStateMachine::AwaitSample(MonoTime now) {
   settling_ = phase() == SuspensionPhase::kSuspending && now < began_ + settings_.settle_limit &&
               std::any_of(members_.begin(), members_.end(), [this](const auto& one) {
-                const Member& member = one.second;
+                const MemberProcess& member = one.second;
                 return !member.seen.figures_current && member.saved == DriverState::kRunning &&
-                       member.order == Order::kNone && !record_.held.contains(one.first);
+                       member.order == ProcessOrder::kNone && !record_.held.contains(one.first);
               });
   return settling_;
 }
@@ -45,7 +45,7 @@ void SuspensionStateMachine::GoOut(MonoTime now) {
       member.left_until.reset();
       member.losses = 0;
       member.without_shim = false;
-      if (member.seen.eviction == EvictionProgress::kFailed) member.order = Order::kNone;
+      if (member.seen.eviction == EvictionProgress::kFailed) member.order = ProcessOrder::kNone;
     }
     // The process is on the GPU again: another program restored it, or it executed another program.
     if (phase() == SuspensionPhase::kSuspended && member.saved == DriverState::kCheckpointed &&
@@ -74,9 +74,10 @@ bool SuspensionStateMachine::SecureAll(MonoTime now) {
   return waiting;
 }
 
-bool SuspensionStateMachine::IsSecure(const Member& member) const {
+bool SuspensionStateMachine::IsSecure(const MemberProcess& member) const {
   const bool may_be_straight = GoesOn() && phase() != SuspensionPhase::kRetreating;
-  return member.location == Location::kHost || (member.location == Location::kStraight && may_be_straight);
+  return member.location == MemoryLocation::kHost ||
+         (member.location == MemoryLocation::kStraight && may_be_straight);
 }
 
 bool SuspensionStateMachine::AskUnknown(MonoTime now) {
@@ -94,18 +95,12 @@ bool SuspensionStateMachine::AskUnknown(MonoTime now) {
   return false;
 }
 
-bool SuspensionStateMachine::IsLeft(const Member& member, MonoTime now) const {
+bool SuspensionStateMachine::IsLeft(const MemberProcess& member, MonoTime now) const {
   // The process is tried again only when the job is in kSuspended: otherwise a way might never end.
   return member.left_until && (phase() != SuspensionPhase::kSuspended || now < *member.left_until);
 }
 
-// The shim was ordered to evict, and has not answered.
-bool SuspensionStateMachine::MayBegin(const Member& member) {
-  return member.order == Order::kEvict && !member.seen.answered && !member.without_shim &&
-         member.saved == DriverState::kRunning;
-}
-
-bool SuspensionStateMachine::IsWorthEvicting(const Member& member) const {
+bool SuspensionStateMachine::IsWorthEvicting(const MemberProcess& member) const {
   if (!member.seen.has_shim || member.without_shim || member.saved != DriverState::kRunning) return false;
   if (pending_ && pending_->process == member.seen.id) return false;
   // It cannot be left to the driver; so it waits behind its gate, also where it has nothing to give away.
@@ -117,23 +112,24 @@ bool SuspensionStateMachine::IsWorthEvicting(const Member& member) const {
 
 void SuspensionStateMachine::OrderEvictions(MonoTime now) {
   for (auto& [id, member] : members_) {
-    if (member.order == Order::kEvict || IsLeft(member, now) || !IsWorthEvicting(member)) continue;
+    if (member.order == ProcessOrder::kEvict || IsLeft(member, now) || !IsWorthEvicting(member)) continue;
     Hold(member);
     ReportNewcomer(member, now);
-    Give(member, Order::kEvict, now);
+    Give(member, ProcessOrder::kEvict, now);
   }
 }
 
-void SuspensionStateMachine::Give(Member& member, Order order, MonoTime now) {
+void SuspensionStateMachine::Give(MemberProcess& member, ProcessOrder order, MonoTime now) {
   member.order = order;
   member.guessed = false;
   member.ordered_at = now;
   member.seen.answered = false;
   // What it fetches is on the GPU again, and what it evicts may be more than what the mover has.
-  if (order == Order::kFetch || order == Order::kEvict) member.location = Location::kUnknown;
-  if (order == Order::kEvict)
+  if (order == ProcessOrder::kFetch || order == ProcessOrder::kEvict)
+    member.location = MemoryLocation::kUnknown;
+  if (order == ProcessOrder::kEvict)
     out_.push_back(action::OrderEvict{member.seen.id});
-  else if (order == Order::kFetch)
+  else if (order == ProcessOrder::kFetch)
     out_.push_back(action::OrderFetchToGpu{member.seen.id});
   else
     out_.push_back(action::OrderRestore{member.seen.id, RestoresHeld()});
@@ -161,9 +157,9 @@ bool SuspensionStateMachine::AwaitShims(MonoTime now) {
         // The driver can take all of the process's memory, only slower. The order is withdrawn, or the shim
         // might begin in the middle of the checkpoint; but not where some memory is out already.
         member.without_shim = true;
-        if (Sum(member.seen, &GpuFootprint::evicted).count == 0) Give(member, Order::kRestore, now);
+        if (Sum(member.seen, &GpuFootprint::evicted).count == 0) Give(member, ProcessOrder::kRestore, now);
       }
-    } else if (member.order == Order::kEvict && member.seen.answered &&
+    } else if (member.order == ProcessOrder::kEvict && member.seen.answered &&
                member.seen.eviction == EvictionProgress::kFailed) {
       FailOut(member, fmt::format("process {} could not be evicted: {}", id.pid, member.seen.error), now);
     }
@@ -180,7 +176,7 @@ bool SuspensionStateMachine::RefuseToStay(MonoTime now) {
     return true;
   }
   const bool leaves = std::any_of(members_.begin(), members_.end(), [](const auto& one) {
-    const Member& member = one.second;
+    const MemberProcess& member = one.second;
     return IsAway(member) || member.saved == DriverState::kCheckpointed ||
            (!member.seen.has_shim && IsOnGpu(member));
   });
@@ -214,7 +210,7 @@ bool SuspensionStateMachine::AwaitDriver(MonoTime now) {
 bool SuspensionStateMachine::CheckpointNext(MonoTime now) {
   if (can_ == false) return false;
   const bool stays = AnyStays();
-  Member* next = nullptr;
+  MemberProcess* next = nullptr;
   for (auto& [id, member] : members_) {
     if (!IsOnGpu(member) || IsLeft(member, now) || IsShimAtWork(member)) continue;
     // The memory of a process that the driver restored might not be the one that the others have mapped.
@@ -254,7 +250,8 @@ bool SuspensionStateMachine::AwaitFigures(MonoTime now) {
   if (!IsStrict()) return false;
   for (const auto& [id, member] : members_) {
     const MonoTime due = member.answered_at + settings_.settle_limit;
-    if (member.order != Order::kEvict || member.saved == DriverState::kCheckpointed || now >= due) continue;
+    if (member.order != ProcessOrder::kEvict || member.saved == DriverState::kCheckpointed || now >= due)
+      continue;
     for (const auto& [gpu, share] : member.seen.gpus)
       if (IsOld(member, gpu)) left_due_ = std::max(left_due_.value_or(due), due);
   }
@@ -270,7 +267,7 @@ void SuspensionStateMachine::ArriveOut(MonoTime now) {
   }
   const bool retreated = phase() == SuspensionPhase::kRetreating;
   const bool off = members_.empty() || std::any_of(members_.begin(), members_.end(), [](const auto& one) {
-                     const Member& member = one.second;
+                     const MemberProcess& member = one.second;
                      const bool may_go = !MustCome(member) && !member.seen.answered &&
                                          member.seen.eviction != EvictionProgress::kNone;
                      return IsOff(member) || IsShimAtWork(member) || may_go;
@@ -305,17 +302,17 @@ void SuspensionStateMachine::ArriveOut(MonoTime now) {
 // the gate stays closed until the share controller opens it.
 void SuspensionStateMachine::OpenGates(MonoTime now) {
   for (auto& [id, member] : members_) {
-    const bool may_shut = member.order == Order::kNone && !member.seen.answered;
-    const bool ordered =
-        member.order == Order::kEvict || member.order == Order::kHold || member.order == Order::kFetch;
+    const bool may_shut = member.order == ProcessOrder::kNone && !member.seen.answered;
+    const bool ordered = member.order == ProcessOrder::kEvict || member.order == ProcessOrder::kHold ||
+                         member.order == ProcessOrder::kFetch;
     const bool shut = ordered || member.seen.held;
-    if ((shut || may_shut) && member.seen.has_shim) Give(member, Order::kRestore, now);
-    member.order = Order::kNone;
+    if ((shut || may_shut) && member.seen.has_shim) Give(member, ProcessOrder::kRestore, now);
+    member.order = ProcessOrder::kNone;
   }
 }
 
 // Records the process's memory only once: later the process holds less, because some was taken.
-void SuspensionStateMachine::Hold(Member& member) {
+void SuspensionStateMachine::Hold(MemberProcess& member) {
   const auto [held, fresh] = record_.held.try_emplace(member.seen.id);
   if (!fresh) return;
   for (const auto& [gpu, share] : member.seen.gpus) {
@@ -327,9 +324,11 @@ void SuspensionStateMachine::Hold(Member& member) {
 // Corrects the record for calls that were in flight when the suspension was asked for: the driver lets these
 // calls end before it takes any memory. The shim's last count stays correct, since its process does not run
 // any more.
-void SuspensionStateMachine::HoldWhatCameLast(const Member& member) {
+void SuspensionStateMachine::HoldWhatCameLast(const MemberProcess& member) {
   const auto held = record_.held.find(member.seen.id);
-  if (held == record_.held.end() || (member.order != Order::kNone && member.order != Order::kHold)) return;
+  if (held == record_.held.end() ||
+      (member.order != ProcessOrder::kNone && member.order != ProcessOrder::kHold))
+    return;
   const bool goes = pending_ && pending_->process == member.seen.id && pending_->verb == Verb::kCheckpoint;
   if (!goes && member.saved != DriverState::kCheckpointed) return;
   for (const auto& [gpu, share] : member.seen.gpus) {
@@ -353,7 +352,7 @@ void SuspensionStateMachine::HoldWhatStays() {
   }
 }
 
-void SuspensionStateMachine::ReportNewcomer(Member& member, MonoTime now) {
+void SuspensionStateMachine::ReportNewcomer(MemberProcess& member, MonoTime now) {
   if (phase() != SuspensionPhase::kSuspended || std::exchange(member.reported, true)) return;
   Emit("suspended_process_taken",
        fmt::format("process {} of the suspended job came to the GPU with {}; it is taken off as well",
@@ -361,7 +360,7 @@ void SuspensionStateMachine::ReportNewcomer(Member& member, MonoTime now) {
        now);
 }
 
-void SuspensionStateMachine::FailOut(Member& member, const std::string& why, MonoTime now) {
+void SuspensionStateMachine::FailOut(MemberProcess& member, const std::string& why, MonoTime now) {
   if (IsStrict()) return TurnBack(record_.target ? "move_failed" : "suspend_failed", why, now);
   if (record_.reason == kIdleReason) record_.called = true;  // it works
   member.left_until = now + settings_.retry;

@@ -26,38 +26,6 @@ Bytes SumOf(const BytesByGpu& gpus) {
 
 }  // namespace
 
-Bytes SuspensionStateMachine::Sum(const ObservedProcess& view, Bytes GpuFootprint::*part) {
-  Bytes sum;
-  for (const auto& [gpu, share] : view.gpus) sum += share.*part;
-  return sum;
-}
-
-bool SuspensionStateMachine::IsOnGpu(const Member& member) {
-  if (member.saved == DriverState::kCheckpointed) return false;
-  // Evicted memory implies a context, also where the driver does not show the size of the context.
-  return Sum(member.seen, &GpuFootprint::used).count > 0 ||
-         Sum(member.seen, &GpuFootprint::evicted).count > 0;
-}
-
-bool SuspensionStateMachine::IsOff(const Member& member) {
-  return (member.saved != DriverState::kRunning && !member.no_cuda) ||
-         member.seen.eviction == EvictionProgress::kEvicted ||
-         Sum(member.seen, &GpuFootprint::evicted).count > 0;
-}
-
-bool SuspensionStateMachine::IsAway(const Member& member) {
-  return Sum(member.seen, &GpuFootprint::evicted).count > 0;
-}
-
-bool SuspensionStateMachine::IsShimAtWork(const Member& member) {
-  return member.seen.eviction == EvictionProgress::kEvicting ||
-         member.seen.eviction == EvictionProgress::kRestoring;
-}
-
-bool SuspensionStateMachine::Stays(const Member& member) {
-  return member.seen.eviction == EvictionProgress::kEvicted && member.seen.answered && Shares(member);
-}
-
 bool SuspensionStateMachine::AnyShares() const {
   return std::any_of(members_.begin(), members_.end(), [](const auto& one) { return Shares(one.second); });
 }
@@ -69,10 +37,6 @@ bool SuspensionStateMachine::AnyStays() const {
 bool SuspensionStateMachine::KnowsMoreThanSamples() const {
   return std::any_of(members_.begin(), members_.end(),
                      [](const auto& one) { return one.second.arrived || !one.second.restored.empty(); });
-}
-
-MonoTime SuspensionStateMachine::AtWorkSince(const Member& member) {
-  return std::max(member.ordered_at, member.eviction_since);
 }
 
 std::map<std::string, std::int64_t> SuspensionStateMachine::Figures(MonoTime now) const {
@@ -97,7 +61,7 @@ std::map<std::string, std::int64_t> SuspensionStateMachine::Figures(MonoTime now
           {"milliseconds", std::chrono::duration_cast<base::Millis>(now - began_).count()}};
 }
 
-Bytes SuspensionStateMachine::HeldOn(const Member& member, const std::string& gpu) const {
+Bytes SuspensionStateMachine::HeldOn(const MemberProcess& member, const std::string& gpu) const {
   const auto held = record_.held.find(member.seen.id);
   if (held == record_.held.end()) return {};
   const auto on = held->second.find(gpu);
@@ -106,9 +70,9 @@ Bytes SuspensionStateMachine::HeldOn(const Member& member, const std::string& gp
 
 // Whether the driver's figure is from before the eviction by the shim. A new sample may repeat an old list of
 // processes, so a figure that has hardly fallen is not believed either.
-bool SuspensionStateMachine::IsOld(const Member& member, const std::string& gpu) const {
+bool SuspensionStateMachine::IsOld(const MemberProcess& member, const std::string& gpu) const {
   const GpuFootprint& share = member.seen.gpus.at(gpu);
-  if (member.order != Order::kEvict || HeldOn(member, gpu).count == 0) return false;
+  if (member.order != ProcessOrder::kEvict || HeldOn(member, gpu).count == 0) return false;
   return share.sampled_at < member.answered_at ||
          (IsAway(member) && share.used > HeldOn(member, gpu) - Bytes{share.evicted.count / 2});
 }
@@ -116,7 +80,7 @@ bool SuspensionStateMachine::IsOld(const Member& member, const std::string& gpu)
 // The memory of the process that is on its GPUs; once the process has left, the memory that stays there. If
 // a figure is old, this uses the memory that the process held minus what it gave away. If the driver tells
 // nothing of a process that has left, this uses the size of its context.
-BytesByGpu SuspensionStateMachine::LeftOf(const Member& member) const {
+BytesByGpu SuspensionStateMachine::LeftOf(const MemberProcess& member) const {
   BytesByGpu left;
   if (member.saved == DriverState::kCheckpointed) return left;
   for (const auto& [gpu, share] : member.seen.gpus) {
@@ -148,7 +112,7 @@ std::string SuspensionStateMachine::Whereabouts() const {
   const BytesByGpu left = phase() == SuspensionPhase::kSuspended ? record_.left : Left();
   if ((evicted + checkpointed).count == 0 && left.empty()) return "nothing of it was on a GPU";
   for (const auto& [id, member] : members_)
-    if (member.location == Location::kStraight) straight += Sum(member.seen, &GpuFootprint::evicted);
+    if (member.location == MemoryLocation::kStraight) straight += Sum(member.seen, &GpuFootprint::evicted);
   evicted = evicted - straight;
   std::string text = fmt::format("{} are in host memory", FormatBytes(evicted + checkpointed));
   if (evicted.count > 0 && checkpointed.count > 0)
@@ -357,7 +321,7 @@ void SuspensionStateMachine::Spend(const char* what, base::Millis time) {
   spent = in_turn ? spent + time.count() : std::max<std::int64_t>(spent, time.count());
 }
 
-void SuspensionStateMachine::AskMover(Member& member, Verb verb) {
+void SuspensionStateMachine::AskMover(MemberProcess& member, Verb verb) {
   member.moving = verb;
   if (verb == Verb::kSecure)
     out_.push_back(action::CopyToHost{member.seen.id, IsStrict() && GoesOn() ? *record_.target : ""});

@@ -26,8 +26,9 @@ bool SuspensionStateMachine::AwaitRest(MonoTime now) {
       const bool refused = member.seen.eviction == EvictionProgress::kFailed ||
                            member.seen.eviction == EvictionProgress::kOnGpu;
       const bool returns = member.guessed && member.seen.eviction == EvictionProgress::kRestoring;
-      const bool leaves = member.order == Order::kEvict && !(member.seen.answered && refused) && !returns;
-      const bool fetches = member.order == Order::kFetch && !member.guessed;
+      const bool leaves =
+          member.order == ProcessOrder::kEvict && !(member.seen.answered && refused) && !returns;
+      const bool fetches = member.order == ProcessOrder::kFetch && !member.guessed;
       if (leaves || fetches || (IsAway(member) && !ComesBack(member))) rested_ = true;
       any = any || CanBeHeld(member);
       unknown = unknown || (member.seen.has_shim && member.saved == DriverState::kUnknown);
@@ -43,17 +44,12 @@ bool SuspensionStateMachine::AwaitRest(MonoTime now) {
   }
   // The order reaches all shims, also that of a process without a context.
   for (auto& [id, member] : members_) {
-    if (!member.seen.has_shim || member.order == Order::kHold) continue;
-    member.order = Order::kHold;
+    if (!member.seen.has_shim || member.order == ProcessOrder::kHold) continue;
+    member.order = ProcessOrder::kHold;
     member.ordered_at = now;
     member.seen.answered = false;
   }
   return true;
-}
-
-bool SuspensionStateMachine::ComesBack(const Member& member) {
-  return member.seen.has_shim &&
-         (member.seen.eviction == EvictionProgress::kRestoring || !member.seen.answered);
 }
 
 void SuspensionStateMachine::CancelQuiesce() {
@@ -61,7 +57,7 @@ void SuspensionStateMachine::CancelQuiesce() {
 }
 
 // A shim has nothing to hold before its process has a context.
-bool SuspensionStateMachine::CanBeHeld(const Member& member) const {
+bool SuspensionStateMachine::CanBeHeld(const MemberProcess& member) const {
   if (!member.seen.has_shim || member.without_shim || member.seen.eviction == EvictionProgress::kNone)
     return false;
   return member.saved == DriverState::kRunning && (!pending_ || pending_->process != member.seen.id);
@@ -80,7 +76,7 @@ void SuspensionStateMachine::Handle(const event::QuiesceFailed& failed, MonoTime
   spent_["steps"] = failed.steps;
   // Nor is it left to the driver where its shim is silent: its next call would wait where nobody sees it.
   if (record_.reason == kIdleReason) return TurnBack("", "it did not come to rest: " + failed.why, now);
-  Member* const silent = OnlySilentOne();
+  MemberProcess* const silent = OnlySilentOne();
   if (!silent || can_ == false || Shares(*silent)) {
     spent_["units"] = failed.units;
     spent_["working"] = failed.working;
@@ -91,13 +87,13 @@ void SuspensionStateMachine::Handle(const event::QuiesceFailed& failed, MonoTime
   // begin in the middle of the checkpoint. Processes that come later are held from the beginning.
   rested_ = true;
   silent->without_shim = true;
-  Give(*silent, Order::kRestore, now);
+  Give(*silent, ProcessOrder::kRestore, now);
 }
 
 // The one process of the job that can be held, if its shim has not even taken up the order. Of several
 // processes none is left to the driver: the others would be held while it runs.
-SuspensionStateMachine::Member* SuspensionStateMachine::OnlySilentOne() {
-  Member* only = nullptr;
+MemberProcess* SuspensionStateMachine::OnlySilentOne() {
+  MemberProcess* only = nullptr;
   for (auto& [id, member] : members_) {
     if (!CanBeHeld(member)) continue;
     if (only) return nullptr;
@@ -107,13 +103,8 @@ SuspensionStateMachine::Member* SuspensionStateMachine::OnlySilentOne() {
   return silent ? only : nullptr;
 }
 
-std::string SuspensionStateMachine::WhyStopped(const Member& member) {
-  return fmt::format("process {} is stopped (by a signal or a debugger), and the driver waits for it",
-                     member.seen.id.pid);
-}
-
 // The driver would not answer before the process continues.
-bool SuspensionStateMachine::FailIfStopped(Member& member, MonoTime now) {
+bool SuspensionStateMachine::FailIfStopped(MemberProcess& member, MonoTime now) {
   if (!member.seen.stopped) return false;
   const bool out = phase() != SuspensionPhase::kResuming && phase() != SuspensionPhase::kUndoing;
   if (out)

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "suspend/state_machine.h"
+#include "suspend/events.h"
 
 namespace gpuman::suspend {
 

@@ -8,6 +8,7 @@
 #include "daemon/shims/process_stop.h"
 #include "daemon/shims/slot_state.h"
 #include "daemon/suspension/suspension_views.h"
+#include "suspend/state_machine.h"
 #include "suspend/would_stay.h"
 
 namespace gpuman::daemon {

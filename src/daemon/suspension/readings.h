@@ -14,9 +14,9 @@
 #include "base/ids.h"
 #include "jobs/job.h"
 #include "ledger/ledgers.h"
+#include "suspend/events.h"
 #include "suspend/mover_options.h"
 #include "suspend/resume_choice.h"
-#include "suspend/state_machine.h"
 
 namespace gpuman::daemon {
 

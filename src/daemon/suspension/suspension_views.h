@@ -9,7 +9,7 @@
 #include "api/types.h"
 #include "guard/guard.h"
 #include "ledger/ledgers.h"
-#include "suspend/state_machine.h"
+#include "suspend/events.h"
 
 namespace gpuman::daemon {
 
