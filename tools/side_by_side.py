@@ -1,8 +1,10 @@
 """Runs commands side by side, each at the lowest priority: for what takes hours of processors and little of anybody."""
 
 import concurrent.futures
+import contextlib
 import dataclasses
 import os
+import pathlib
 import platform
 import signal
 import subprocess
@@ -38,6 +40,9 @@ def run(command, before=(), limit=None, cwd=None, env=None, log=None):
     started = time.monotonic()
     child = subprocess.Popen([*before, *map(str, command)], cwd=cwd, env=env, stdin=subprocess.DEVNULL, text=True,
                              errors="replace", stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
+    # Where Linux shares processors out by sessions, a new session is worth as much as any, however nice its processes are.
+    with contextlib.suppress(OSError):
+        pathlib.Path("/proc/%d/autogroup" % child.pid).write_text("19")
     too_long = threading.Event()
 
     def end():

@@ -2,6 +2,7 @@
 """fuzz_all.py, tidy_all.py and repeat_tests.py, with small scripts for the programs that they run."""
 
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -9,6 +10,8 @@ import tempfile
 import unittest
 
 TOOLS = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(TOOLS))
+import side_by_side  # noqa: E402
 
 # As libFuzzer: it dies of the input "bad" where it is not in its corpus yet, and says what it has reached.
 TARGET = """#!/bin/sh
@@ -46,6 +49,11 @@ class SideBySideTest(unittest.TestCase):
         done = subprocess.run([sys.executable, "-B", TOOLS / tool, *map(str, arguments)], cwd=self.folder, text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **more)
         return done.returncode, done.stdout
+
+    @unittest.skipUnless(os.path.exists("/proc/self/autogroup"), "this Linux does not share processors out by sessions")
+    def test_a_command_gets_a_processor_after_all_other_sessions(self):
+        waits = "until grep -q 'nice 19' /proc/self/autogroup; do sleep 0.01; done"
+        self.assertEqual(side_by_side.run(["sh", "-c", waits], limit=60).status, 0)
 
     def fuzz(self, *more):
         return self.call("fuzz_all.py", "--programs", "programs", "--seeds", "seeds", "--corpus", "corpus", "--out", "out",

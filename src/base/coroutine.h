@@ -1,6 +1,6 @@
 // Chains of callbacks as one function: a coroutine that waits for each of them.
 //
-//   base::Detached Run(std::shared_ptr<Change> change) {
+//   base::DetachedCoroutine Run(std::shared_ptr<Change> change) {
 //     const auto kept = co_await base::CallbackAwaitable<base::Result<>>([&](auto done) { store.Keep(rows, done); });
 //     …
 //   }
@@ -20,9 +20,9 @@
 namespace gpuman::base {
 
 // The return type of a coroutine for which no caller waits: it starts at once, and ends by itself.
-struct Detached {
+struct DetachedCoroutine {
   struct promise_type {
-    Detached get_return_object() noexcept { return {}; }
+    DetachedCoroutine get_return_object() noexcept { return {}; }
     std::suspend_never initial_suspend() noexcept { return {}; }
     std::suspend_never final_suspend() noexcept { return {}; }
     void return_void() noexcept {}

@@ -27,7 +27,7 @@ CallbackAwaitable<int> Next(Done& asked) {
   return CallbackAwaitable<int>([&asked](Done done) { asked = std::move(done); });
 }
 
-Detached Twice(Log& log, Done& asked) {
+DetachedCoroutine Twice(Log& log, Done& asked) {
   const OfFrame frame(log);
   const int first = co_await Next(asked);
   log.lines.push_back("first " + std::to_string(first));
@@ -62,7 +62,7 @@ TEST(Coroutine, EndsWithACallbackThatIsNeverCalled) {
   EXPECT_EQ(log.lines, std::vector<std::string>{"first 7"});
 }
 
-Detached AtOnce(Log& log, int times) {
+DetachedCoroutine AtOnce(Log& log, int times) {
   const OfFrame frame(log);
   for (int i = 0; i < times; ++i) {
     const int got = co_await CallbackAwaitable<int>([i](const Done& done) { done(i); });

@@ -14,7 +14,6 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
 from daemon_case import ROOT, SCHEMA, DaemonTest  # noqa: E402
 from routes import table  # noqa: E402
 
-# Types whose schema has another name: it describes what two types have together.
 # Where the document has another name for a type than the code.
 SCHEMA_OF = {"JobUpdate": "UpdateRequest", "RunOptionsPatch": "UpdateRequest", "WebPageView": "Web", "IgnoreRuleView": "IgnoredProcess",
              "IgnoreRuleList": "IgnoredProcessList", "DeviceSettingsResult": "DeviceReport", "DeviceSettingsRequest": "DeviceChange",

@@ -150,7 +150,7 @@ class DeviceSettingsManager {
 
   // device_settings_manager_run.cc
   void Begin(std::unique_ptr<Change> change);
-  base::Detached RunChange(std::shared_ptr<Change> change);
+  base::DetachedCoroutine RunChange(std::shared_ptr<Change> change);
   base::CallbackAwaitable<std::monostate> Drive(driver::NvmlExecutor::Work work);
   base::CallbackAwaitable<base::Result<>> Keep(jobs::SettingRows entries);
   void EnterDriver(Change& change, ChangeStage stage);

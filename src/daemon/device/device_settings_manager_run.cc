@@ -97,7 +97,7 @@ void DeviceSettingsManager::EnterDriver(Change& change, ChangeStage stage) {
 
 // If the driver does not answer in time, OnTime gives the change up and tells the caller; this function goes
 // on when the driver's call returns.
-base::Detached DeviceSettingsManager::RunChange(std::shared_ptr<Change> change) {
+base::DetachedCoroutine DeviceSettingsManager::RunChange(std::shared_ptr<Change> change) {
   EnterDriver(*change, ChangeStage::kReading);
   co_await Drive(Reading(*change));
   if (change->given_up) {
