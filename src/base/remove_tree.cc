@@ -102,8 +102,9 @@ class TreeRemover {
   // it was.
   Result<> MoveUp(int from, const std::string& name) {
     open_.front().listings = 0;
+    std::random_device random;
     for (int i = 0; i < kMostListings; ++i) {
-      const auto fresh = fmt::format("deep-{:08x}{:08x}", random_(), random_());  // nobody else guesses it
+      const auto fresh = fmt::format("deep-{:08x}{:08x}", random(), random());  // nobody else guesses it
       if (::renameat(from, name.c_str(), open_.front().fd(), fresh.c_str()) == 0 || errno == ENOENT)
         return {};
       if (errno != ENOTEMPTY && errno != EEXIST && errno != ENOTDIR) break;
@@ -134,7 +135,6 @@ class TreeRemover {
   dev_t device_ = 0;
   bool gone_ = false;
   std::vector<Folder> open_;  // each in the one before
-  std::random_device random_;
 };
 
 }  // namespace
