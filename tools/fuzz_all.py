@@ -76,14 +76,18 @@ def row(target, runs, in_all):
     return [target, tried, *seconds, sum(run.status != 0 for run in runs), *reached]
 
 
-def add_times(options, done):
-    """Seconds of a processor that each target has had in all, these runs included."""
-    times = options.corpus / "processor_seconds.json"
-    sums = json.loads(times.read_text()) if times.exists() else {}
-    for (target, _), runs in done.items():
-        sums[target] = sums.get(target, 0) + sum(run.processor for run in runs)
-    times.write_text(json.dumps(sums, indent=1, sort_keys=True) + "\n")
-    return sums
+def times_of(corpus):
+    """Seconds of a processor that each target has had in all."""
+    times = corpus / "processor_seconds.json"
+    return json.loads(times.read_text()) if times.exists() else {}
+
+
+def add_time(corpus, target, runs):
+    times = times_of(corpus)
+    times[target] = times.get(target, 0) + sum(run.processor for run in runs)
+    fresh = corpus / "processor_seconds.new"
+    fresh.write_text(json.dumps(times, indent=1, sort_keys=True) + "\n")
+    fresh.rename(corpus / "processor_seconds.json")
 
 
 def main(arguments):
@@ -94,11 +98,13 @@ def main(arguments):
     options.corpus.mkdir(parents=True, exist_ok=True)
     before = side_by_side.prefix()
     if options.in_all is not None:
-        had = add_times(options, {})
+        had = times_of(options.corpus)
         targets = [target for target in targets if had.get(target, 0) < options.in_all]
     work = [(target, process) for process in range(options.processes) for target in targets]
-    done = side_by_side.each(work, options.jobs, lambda one: fuzz(options, before, *one))
-    sums = add_times(options, done)
+    # As each ends, so that no more is lost where this is stopped.
+    done = side_by_side.each(work, options.jobs, lambda one: fuzz(options, before, *one),
+                             lambda one, runs: add_time(options.corpus, one[0], runs))
+    sums = times_of(options.corpus)
     rows = [row(target, [run for (name, _), runs in done.items() if name == target for run in runs], sums[target])
             for target in targets]
     heading = ["target", "inputs", "seconds", "processor", "in all", "deaths", "coverage", "features", "corpus"]

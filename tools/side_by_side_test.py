@@ -7,6 +7,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 TOOLS = pathlib.Path(__file__).resolve().parent
@@ -30,6 +31,8 @@ echo "  the line"
 echo "$last:3:4: error: another [check]"
 exit 1
 """
+
+FUZZ = ["--programs", "programs", "--seeds", "seeds", "--corpus", "corpus", "--out", "out", "--seconds", "1000"]
 
 
 class SideBySideTest(unittest.TestCase):
@@ -56,8 +59,7 @@ class SideBySideTest(unittest.TestCase):
         self.assertEqual(side_by_side.run(["sh", "-c", waits], limit=60).status, 0)
 
     def fuzz(self, *more):
-        return self.call("fuzz_all.py", "--programs", "programs", "--seeds", "seeds", "--corpus", "corpus", "--out", "out",
-                         "--seconds", "1000", *more)
+        return self.call("fuzz_all.py", *FUZZ, *more)
 
     def test_a_target_that_dies_is_told_of_and_goes_on(self):
         for name in "lives", "dies":
@@ -87,6 +89,20 @@ class SideBySideTest(unittest.TestCase):
         times.write_text('{"one": 1000}')
         status, said = self.fuzz("--in-all", "1000")
         self.assertEqual((status, "one" in said, "other" in said), (0, False, True), said)
+
+    def test_what_targets_had_is_kept_where_the_rest_is_stopped(self):
+        self.script("programs/one", "#!/bin/sh\necho 'cov: 1'\n")
+        self.script("programs/other", "#!/bin/sh\nuntil [ -e stop ]; do sleep 0.01; done\n")
+        self.addCleanup((self.folder / "stop").touch)
+        running = subprocess.Popen([sys.executable, "-B", TOOLS / "fuzz_all.py", *FUZZ, "--jobs", "2"], cwd=self.folder,
+                                   stdout=subprocess.DEVNULL)
+        times = self.folder / "corpus/processor_seconds.json"
+        while not times.exists() or "one" not in times.read_text():
+            self.assertIsNone(running.poll())
+            time.sleep(0.01)
+        running.kill()
+        running.wait()
+        self.assertEqual(list(json.loads(times.read_text())), ["one"])
 
     def tidy(self, sources, *more):
         tidy = self.script("tidy", TIDY.replace("{said}", str(self.folder / "said")))
