@@ -130,9 +130,17 @@ def print_figures():
 
 
 def read_line(process, patience=PATIENCE * 3):
-    """Waits for the next line of a process of the test."""
+    """Waits for the next line of a process of the test. Nobody else reads from the process: several lines may come at
+    once, and those that are not returned yet are kept with it, where select() sees them no more."""
     deadline = time.monotonic() + patience
-    ready, _, _ = select.select([process.stdout], [], [], max(0, deadline - time.monotonic()))
-    if not ready:
-        raise AssertionError("the process said nothing")
-    return process.stdout.readline().strip()
+    kept = getattr(process, "kept", b"")
+    while b"\n" not in kept:
+        ready, _, _ = select.select([process.stdout], [], [], max(0, deadline - time.monotonic()))
+        if not ready:
+            raise AssertionError("the process said nothing")
+        piece = os.read(process.stdout.fileno(), 1 << 16)
+        if not piece:
+            break
+        kept += piece
+    line, _, process.kept = kept.partition(b"\n")
+    return line.decode().strip()

@@ -249,7 +249,7 @@ class WebPageTest(WebPageCase):
         self.becomes(after, "cancelled")
         self.assertEqual(self.texts("button"), [])
         self.shows("pre", "it begins")
-        self.assertEqual(self.text("#trouble"), "")
+        self.assertEqual(self.text("#problem"), "")
         self.go("#/")
         self.shows("main", "Jobs: 0 running, 0 queued")
         self.assertNotIn("train", self.text("tbody"))
@@ -356,21 +356,21 @@ class WebPageTest(WebPageCase):
         self.shows("main", "GPU 1")
         self.addCleanup(self.m.start_daemon)
         self.m.stop_daemon()
-        self.shows("#trouble", "These are old figures")
+        self.shows("#problem", "These are old figures")
         self.assertEqual(self.text("#link"), "no answer")
         self.doCleanups()
-        until("it is live again", lambda: self.text("#link") == "live" and not self.text("#trouble"), self.seen)
+        until("it is live again", lambda: self.text("#link") == "live" and not self.text("#problem"), self.seen)
         self.console()  # what could not be loaded meanwhile
 
     def test_a_link_that_is_no_longer_valid_is_told(self):
         self.browser.run("sessionStorage.clear(); location.reload()")
-        self.shows("#trouble", "Run the command again that printed the link")
+        self.shows("#problem", "Run the command again that printed the link")
         self.leave()  # what was refused
 
     def test_a_job_that_is_not_there_is_told_in_the_daemons_words(self):
         self.go("#/job/4711")
-        self.shows("#trouble", "there is no job 4711")
-        self.assertNotIn("old figures", self.text("#trouble"))
+        self.shows("#problem", "there is no job 4711")
+        self.assertNotIn("old figures", self.text("#problem"))
         self.leave()  # what was not found
 
     def test_it_fits_a_phone_and_a_wide_screen_and_can_be_used_with_keys(self):

@@ -14,7 +14,7 @@ const ROUTES = [
   [/^#\/people$/, () => import("./people.js"), "People"],
 ];
 
-const [main, trouble, link, news] = ["main", "trouble", "link", "news"].map((id) => document.getElementById(id));
+const [main, problemLine, link, news] = ["main", "problem", "link", "news"].map((id) => document.getElementById(id));
 
 let page = null;  // {event(event), close()}
 let pollers = [];
@@ -25,9 +25,9 @@ function showState() {
   const live = events.connected, [problem] = problems.values();
   setText(link, problem ? "no answer" : live ? "live" : answered ? "asks every few seconds" : "connecting");
   set(link, "class", problem ? "bad" : live ? "good" : null);
-  hide(trouble, !problem);
+  hide(problemLine, !problem);
   const old = answered ? `These are old figures, of ${clock(answered)}: ` : "";
-  setText(trouble, problem ? old + sentence(problem.sentence) : "");
+  setText(problemLine, problem ? old + sentence(problem.sentence) : "");
 }
 
 // What a page is given. Pollers end with it.
