@@ -21,9 +21,9 @@
 namespace gpuman::base {
 namespace {
 
-constexpr std::size_t kMostOpen = 16;          // directories, one in the other
-constexpr std::size_t kLeast = 4 * kMostOpen;  // a call with fewer might only go down
-constexpr int kMostListings = 20;              // of one directory in which files come again and again
+constexpr std::size_t kMaxOpen = 16;          // directories, one in the other
+constexpr std::size_t kLeast = 4 * kMaxOpen;  // a call with fewer might only go down
+constexpr int kMaxListings = 20;              // of one directory in which files come again and again
 constexpr int kFolder = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;
 
 struct CloseListing {
@@ -95,7 +95,7 @@ class TreeRemover {
     if (::unlinkat(folder.fd(), name.c_str(), AT_REMOVEDIR) == 0 || errno == ENOENT || errno == ENOTDIR)
       return {};
     if (errno != ENOTEMPTY && errno != EEXIST) return Failed(name);
-    return open_.size() < kMostOpen ? Enter(folder.fd(), name) : MoveUp(folder.fd(), name);
+    return open_.size() < kMaxOpen ? Enter(folder.fd(), name) : MoveUp(folder.fd(), name);
   }
 
   // Into the outermost folder, which is listed again then. So each level is gone through once, however deep
@@ -103,7 +103,7 @@ class TreeRemover {
   Result<> MoveUp(int from, const std::string& name) {
     open_.front().listings = 0;
     std::random_device random;
-    for (int i = 0; i < kMostListings; ++i) {
+    for (int i = 0; i < kMaxListings; ++i) {
       const auto fresh = fmt::format("deep-{:08x}{:08x}", random(), random());  // nobody else guesses it
       if (::renameat(from, name.c_str(), open_.front().fd(), fresh.c_str()) == 0 || errno == ENOENT)
         return {};
@@ -125,7 +125,7 @@ class TreeRemover {
     }
     if (errno != ENOTEMPTY && errno != EEXIST) return Failed(open_.size() > 1 ? folder.name : "");
     // Files have come, directories were moved up, or the listing has missed some.
-    if (++folder.listings > kMostListings) return Failed(open_.size() > 1 ? folder.name : "");
+    if (++folder.listings > kMaxListings) return Failed(open_.size() > 1 ? folder.name : "");
     ::rewinddir(folder.listing.get());
     return {};
   }
@@ -140,7 +140,7 @@ class TreeRemover {
 }  // namespace
 
 Result<> RemoveTree(const std::filesystem::path& path) {
-  for (int i = 0; i < kMostListings; ++i) {
+  for (int i = 0; i < kMaxListings; ++i) {
     GPUMAN_ASSIGN(const bool gone, RemoveSomeOfTree(path, SIZE_MAX));
     if (gone) return {};
   }

@@ -20,9 +20,9 @@
 namespace gpuman::base {
 namespace {
 
-constexpr int kLook = O_PATH | O_NOFOLLOW | O_CLOEXEC;
-constexpr int kMostLooks = 4;
-constexpr int kMostLinks = 40;           // as the kernel has it
+constexpr int kLookFlags = O_PATH | O_NOFOLLOW | O_CLOEXEC;
+constexpr int kMaxAttempts = 4;
+constexpr int kMaxLinks = 40;            // as the kernel has it
 constexpr std::uint64_t kCached = 0x20;  // RESOLVE_CACHED of Linux 5.12: what is known, so it mounts nothing
 
 std::optional<struct statx> LookAt(int fd) {
@@ -40,15 +40,15 @@ bool IsOfAutomounter(int fd) {
 // kernel cannot look without that.
 Fd LookInAutomounter(int directory, const char* name) {
   open_how how{};
-  how.flags = kLook;
+  how.flags = kLookFlags;
   how.resolve = kCached;
   Fd found;
-  for (int i = 0; i < kMostLooks && !found.ok(); ++i) {
+  for (int i = 0; i < kMaxAttempts && !found.ok(); ++i) {
     found = Fd(static_cast<int>(::syscall(SYS_openat2, directory, name, &how, sizeof how)));
     if (!found.ok() && errno != EAGAIN) break;  // another change may be under way
   }
   if (!found.ok() && (errno == ENOSYS || errno == EINVAL || errno == EPERM))
-    found = Fd(::openat(directory, name, kLook));
+    found = Fd(::openat(directory, name, kLookFlags));
   return found;
 }
 
@@ -88,7 +88,7 @@ class PathWalk {
 
   bool Enter(const std::string& name) {
     Fd next = automounter_ ? LookInAutomounter(at_.get(), name.c_str())
-                           : Fd(::openat(at_.get(), name.c_str(), kLook));
+                           : Fd(::openat(at_.get(), name.c_str(), kLookFlags));
     if (!next.ok()) return false;
     const auto found = LookAt(next.get());
     if (!found) return false;
@@ -101,7 +101,7 @@ class PathWalk {
     std::array<char, 4096> target;
     const ssize_t bytes = ::readlinkat(link, "", target.data(), target.size());
     if (bytes < 0) return false;
-    if (++links_ > kMostLinks || bytes == 0 || static_cast<std::size_t>(bytes) == target.size()) {
+    if (++links_ > kMaxLinks || bytes == 0 || static_cast<std::size_t>(bytes) == target.size()) {
       errno = ELOOP;
       return false;
     }
@@ -138,7 +138,7 @@ Result<Fd> OpenUntrustedFile(const std::filesystem::path& path) {
 }
 
 Result<Fd> OpenUntrustedFileIn(int directory, const std::string& name) {
-  return OpenHeld(Fd(::openat(directory, name.c_str(), kLook)), name);
+  return OpenHeld(Fd(::openat(directory, name.c_str(), kLookFlags)), name);
 }
 
 bool AreOnOneDevice(int a, int b) {

@@ -117,7 +117,7 @@ struct RefusalView {
   std::vector<trace::Frame> frames;
 };
 
-struct GpuView {
+struct GpuAllocationsView {
   std::string gpu;
   MomentView peak;
   std::optional<RefusalView> refusal;
@@ -127,7 +127,7 @@ struct AllocationsView {
   std::int64_t id = 0;
   std::string tag;
   std::size_t processes = 0;
-  std::vector<GpuView> gpus;
+  std::vector<GpuAllocationsView> gpus;
   std::vector<std::string> notes;
 };
 
@@ -160,7 +160,7 @@ void Fields(JsonObjectWriter& v, const RefusalView& x) {
   v("frames", x.frames);
 }
 
-void Fields(JsonObjectWriter& v, const GpuView& x) {
+void Fields(JsonObjectWriter& v, const GpuAllocationsView& x) {
   v("gpu", x.gpu);
   v("peak", x.peak);
   v("refusal", x.refusal);
@@ -237,7 +237,8 @@ std::string RenderAllocations(const JobAllocationTraces& job, const trace::NameF
 api::Json AllocationsJson(const JobAllocationTraces& job, const trace::NameFrame& name) {
   AllocationsView view{job.id, job.tag, job.traces.processes.size(), {}, Notes(job)};
   for (const auto& gpu : job.gpus) {
-    GpuView& added = view.gpus.emplace_back(GpuView{gpu.gpu, MomentViewOf(job, gpu.peak, name), {}});
+    GpuAllocationsView& added =
+        view.gpus.emplace_back(GpuAllocationsView{gpu.gpu, MomentViewOf(job, gpu.peak, name), {}});
     if (gpu.refusal) added.refusal = RefusalViewOf(job, *gpu.refusal, name);
   }
   return base::json::Write(kPrintedFormat, view);

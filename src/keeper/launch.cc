@@ -176,13 +176,13 @@ class Child {
   std::string script_file_;  // empty: there is no script
 };
 
-constexpr std::size_t kMostRemoved = 100'000;  // files of a run before; a run does not wait for more
+constexpr std::size_t kMaxRemoved = 100'000;  // files of a run before; a run does not wait for more
 
 // The user owns what is in it. So what is there from the run before goes, whatever it is.
 base::Result<> MakeTraces(const Spec& spec) {
   if (spec.traces.empty()) return {};
   GPUMAN_TRY(base::MakeOwnDirectory(spec.traces.parent_path(), 0711));
-  GPUMAN_ASSIGN(const bool gone, base::RemoveSomeOfTree(spec.traces, kMostRemoved));
+  GPUMAN_ASSIGN(const bool gone, base::RemoveSomeOfTree(spec.traces, kMaxRemoved));
   if (!gone)
     return base::Fail(base::ErrorCode::kExhausted,
                       fmt::format("{} has too many files of the run before", spec.traces.string()),

@@ -30,7 +30,7 @@ MpsManager::MpsManager(Core& core, std::filesystem::path root, std::string boot)
       boot_(std::move(boot)),
       timer_(core.loop()),
       looks_([this](std::vector<LookRequest> requests, std::function<void()> done) {
-        Look([requests = std::move(requests), done = std::move(done)] {
+        Poll([requests = std::move(requests), done = std::move(done)] {
           for (const auto& request : requests)
             if (!base::IsCancelled(request)) request.then();
           done();
@@ -185,11 +185,11 @@ void MpsManager::Refresh(std::function<void()> then, std::function<bool()> is_ca
   looks_.Add({std::move(then), std::move(is_cancelled)});
 }
 
-void MpsManager::Look(std::function<void()> then) {
+void MpsManager::Poll(std::function<void()> then) {
   struct Round {
     std::vector<mps::FoundControlDaemon> controls;
     std::map<std::string, std::shared_ptr<mps::Control>> asked;
-    std::map<std::string, LookResult> seen;
+    std::map<std::string, PollResult> seen;
   };
   const auto round = std::make_shared<Round>();  // worker to loop
   for (const auto& [uuid, unit] : units_) {
@@ -211,7 +211,7 @@ void MpsManager::Look(std::function<void()> then) {
       });
 }
 
-void MpsManager::Take(const std::string& uuid, const LookResult& seen) {
+void MpsManager::Take(const std::string& uuid, const PollResult& seen) {
   const auto it = units_.find(uuid);
   if (it == units_.end() || it->second.state != MpsState::kRunning) return;
   MpsUnit& unit = it->second;

@@ -105,8 +105,8 @@ class MpsManager {
                                                const base::ProcessTable& table, MpsProtocolSetting setting,
                                                const std::optional<mps::FoundControlDaemon>& runs,
                                                const std::string& uuid, const mps::Limits& limits);
-  // What one look at a GPU's MPS found; the servers are read on the worker.
-  struct LookResult {
+  // What one poll of a GPU's MPS found; the servers are read on the worker.
+  struct PollResult {
     std::vector<pid_t> on_gpu;
     base::Result<std::vector<mps::MpsServerStatus>> servers = std::vector<mps::MpsServerStatus>{};
   };
@@ -132,8 +132,8 @@ class MpsManager {
   std::string DescribeProcess(pid_t pid) const;
   std::string DescribeClients(const std::vector<mps::MpsClient>& clients) const;
   void Tick();
-  void Look(std::function<void()> then);
-  void Take(const std::string& uuid, const LookResult& seen);
+  void Poll(std::function<void()> then);
+  void Take(const std::string& uuid, const PollResult& seen);
 
   Core& core_;
   const std::filesystem::path root_;

@@ -210,7 +210,7 @@ void MpsManager::Limit(const gpu::Gpu& gpu, const mps::Limits& limits, Done done
   const auto control = MakeControl((*unit)->record.protocol);
   if (!control) return done(Fail(control.error()));
   struct LimitsResult {
-    LookResult before;  // clients that came under the old limits
+    PollResult before;  // clients that came under the old limits
     Result<mps::AppliedLimits> applied;
   };
   const auto result = std::make_shared<LimitsResult>();  // worker to loop
