@@ -26,7 +26,7 @@ class LineReader {
       : typed_(typed), options_(dialect.submit_options(settings_, now)), reader_(options_, true) {}
 
   base::Result<SubmitSettings> Read(std::string_view line) {
-    GPUMAN_ASSIGN(const LineWords words, SplitLine(line));
+    GPUMAN_ASSIGN(const ShellWords words, SplitLine(line));
     settings_ = typed_;
     GPUMAN_ASSIGN(auto command, reader_.Read(words.texts));
     if (!command.empty() && command.front() == "--") command.erase(command.begin());

@@ -69,8 +69,8 @@ struct DialectReader {
 
 }  // namespace
 
-base::Result<LineWords> SplitLine(std::string_view line) {
-  LineWords words;
+base::Result<ShellWords> SplitLine(std::string_view line) {
+  ShellWords words;
   for (std::size_t at = 0;;) {
     GPUMAN_ASSIGN(auto word, NextWord(line, at));
     if (!word) return words;

@@ -39,12 +39,12 @@ base::Result<> ApplyDirectives(const Directives& directives, std::string_view na
 
 // The words of a line as a shell reads it: quotes and backslashes, no variables. They end where a comment
 // begins.
-struct LineWords {
+struct ShellWords {
   std::vector<std::string> texts;
   std::vector<std::size_t> begins;  // the position of each word in the line
 };
 // kInvalidArgument for a quote that is never closed.
-base::Result<LineWords> SplitLine(std::string_view line);
+base::Result<ShellWords> SplitLine(std::string_view line);
 
 // The position of the first command, behind comments and blank lines; the end of a text without one.
 std::size_t FirstCommand(std::string_view text);

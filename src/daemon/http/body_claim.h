@@ -1,4 +1,4 @@
-// What the body of one request takes of the server's bounds, from the request's header until the last owner
+// What the body of one request takes of the server's budgets, from the request's header until the last owner
 // of the body lets go of it. The client may be gone by then: a handler may still have the body.
 //
 // Lives on the server's event loop; not thread-safe.
@@ -16,7 +16,7 @@
 
 namespace gpuman::daemon::http {
 
-struct BodyBounds {
+struct BodyBudgets {
   LargeBodies large;
   BodyBudget bodies;
 };
@@ -24,26 +24,26 @@ struct BodyBounds {
 class BodyClaim {
  public:
   // nullptr: there is no room now; the user has to try again later. A claim may outlive the server, so it
-  // shares the bounds.
-  static std::unique_ptr<BodyClaim> Take(const std::shared_ptr<BodyBounds>& bounds, uid_t user,
+  // shares the budgets.
+  static std::unique_ptr<BodyClaim> Take(const std::shared_ptr<BodyBudgets>& budgets, uid_t user,
                                          std::size_t bytes) {
-    if (!bounds->bodies.Take(user, bytes)) return nullptr;
-    return std::unique_ptr<BodyClaim>(new BodyClaim(bounds, user, bytes));
+    if (!budgets->bodies.Take(user, bytes)) return nullptr;
+    return std::unique_ptr<BodyClaim>(new BodyClaim(budgets, user, bytes));
   }
-  static std::unique_ptr<BodyClaim> TakeLarge(const std::shared_ptr<BodyBounds>& bounds, uid_t user,
+  static std::unique_ptr<BodyClaim> TakeLarge(const std::shared_ptr<BodyBudgets>& budgets, uid_t user,
                                               bool goes_first) {
-    if (!bounds->large.Take(user, goes_first)) return nullptr;
-    return std::unique_ptr<BodyClaim>(new BodyClaim(bounds, user, std::nullopt));
+    if (!budgets->large.Take(user, goes_first)) return nullptr;
+    return std::unique_ptr<BodyClaim>(new BodyClaim(budgets, user, std::nullopt));
   }
-  ~BodyClaim() { bytes_ ? bounds_->bodies.Give(user_, *bytes_) : bounds_->large.Give(user_); }
+  ~BodyClaim() { bytes_ ? budgets_->bodies.Give(user_, *bytes_) : budgets_->large.Give(user_); }
   BodyClaim(const BodyClaim&) = delete;
   BodyClaim& operator=(const BodyClaim&) = delete;
 
  private:
-  BodyClaim(std::shared_ptr<BodyBounds> bounds, uid_t user, std::optional<std::size_t> bytes)
-      : bounds_(std::move(bounds)), user_(user), bytes_(bytes) {}
+  BodyClaim(std::shared_ptr<BodyBudgets> budgets, uid_t user, std::optional<std::size_t> bytes)
+      : budgets_(std::move(budgets)), user_(user), bytes_(bytes) {}
 
-  const std::shared_ptr<BodyBounds> bounds_;
+  const std::shared_ptr<BodyBudgets> budgets_;
   const uid_t user_;
   const std::optional<std::size_t> bytes_;  // nullopt: a large body
 };

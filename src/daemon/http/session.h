@@ -31,8 +31,8 @@ struct SessionShared {
   Headers headers;                         // of every answer
   std::function<void(Party, Work)> enter;  // does the work when it is the party's turn
   // Shared with claims, which may outlive the server.
-  std::shared_ptr<BodyBounds> bodies = std::make_shared<BodyBounds>(
-      BodyBounds{LargeBodies(limits.large_bodies), BodyBudget(limits.bodies_of_user, limits.bodies_of_all)});
+  std::shared_ptr<BodyBudgets> bodies = std::make_shared<BodyBudgets>(
+      BodyBudgets{LargeBodies(limits.large_bodies), BodyBudget(limits.bodies_of_user, limits.bodies_of_all)});
   std::map<Party, std::size_t> unsent{};                                    // bytes of answers; no entry is 0
   std::shared_ptr<base::Closer> closer = std::make_shared<base::Closer>();  // as UntrustedSocket has it
 };
