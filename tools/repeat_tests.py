@@ -53,7 +53,7 @@ def tests_of(build, regex):
 def run_test(test, before, copy, number, out):
     """Whether it "passed", was "skipped" or "failed"."""
     build, name, command, properties = test
-    folder = pathlib.Path(tempfile.mkdtemp(prefix="gpuman-repeat-"))
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="t-"))  # short: sockets below it have at most 107 bytes of path
     folder.chmod(0o1777)  # as /tmp: tests have programs of other users
     try:
         variables = dict(one.split("=", 1) for one in properties.get("ENVIRONMENT", []))
