@@ -55,10 +55,12 @@ struct MemberProcess {
   int nothing_found = 0;  // times in a row
 };
 
-// Of one part of what is seen on all its GPUs.
+// Adds up one part of the process's memory over all its GPUs.
 base::Bytes Sum(const ObservedProcess& view, base::Bytes GpuFootprint::*part);
 
+// The process has memory or a context on a GPU, as far as it is seen.
 bool IsOnGpu(const MemberProcess& member);
+// The process, or a part of its memory, has left its GPUs.
 bool IsOff(const MemberProcess& member);
 // The mover has some of the process's memory.
 bool IsAway(const MemberProcess& member);
@@ -73,23 +75,23 @@ inline bool IsBehindGate(const MemberProcess& member) {
 inline bool Shares(const MemberProcess& member) { return member.seen.holds_imported || member.seen.shares; }
 // Its shim has evicted what can leave, and memory that is shared with others is left.
 bool Stays(const MemberProcess& member);
-base::MonoTime AtWorkSince(const MemberProcess& member);  // on the last order
+// When the shim began with the last order, or with what it does now.
+base::MonoTime AtWorkSince(const MemberProcess& member);
 // The shim was ordered to evict, and has not answered.
 bool MayBegin(const MemberProcess& member);
 // The shim was ordered to bring its memory back.
 inline bool MustCome(const MemberProcess& member) {
   return member.order == ProcessOrder::kFetch || member.order == ProcessOrder::kRestore;
 }
-// The same, and the shim has not answered.
+// The shim was ordered to bring its memory back, and has not answered.
 bool MayNotCome(const MemberProcess& member);
-// A sentence for people, of a process that is stopped.
+// Says to people that the process is stopped.
 std::string WhyStopped(const MemberProcess& member);
 
 // Shows what the driver restored last where a sample does not yet.
 void ShowRestored(MemberProcess& member);
 // Without this, a sample from before the restore shows nothing of the process, and the next way out leaves it
-// on its GPU. A new sample may repeat an old list of processes. `patience`: from then on samples are
-// believed.
+// on its GPU. A new sample may repeat an old list of processes. After `patience` every sample is believed.
 void CorrectRestored(MemberProcess& member, base::MonoTime now, base::Millis patience);
 // A sample from before the process arrived shows it on its old GPU: the next move would wrongly start there.
 void CorrectLocation(MemberProcess& member, base::MonoTime now, base::Millis patience);
